@@ -136,8 +136,8 @@ class NetworkBuilder {
   void couples_rows(const std::string& reason);
 
   /// Says that what fills shorter rows up to a length may count in its results, and why ("two means
-  /// of the same places are divided"): a mean over an axis that follows a length, or a number that
-  /// does, is then not refused.
+  /// of the same places are divided"): a mean over an axis that follows a length, a sum, maximum or
+  /// softmax of places that no mask made 0, or a number that follows a length is then not refused.
   void counts_padding(const std::string& reason);
 
   /// Names of the values that follow begin with it: set through Scope.
@@ -162,7 +162,8 @@ enum class Weights : uint8_t { own, shared };
 
 /// Appends `name` to the scope for its lifetime: Scope scope(b, "encoder.layer.3"). With
 /// Weights::shared a second part of the network in a scope of the same name has the weights of the
-/// first: one parameter with several uses.
+/// first: one parameter with several uses. Where there is no second one, SessionOptions::on_message
+/// is told.
 class Scope {
  public:
   Scope(NetworkBuilder& builder, const std::string& name, Weights weights = Weights::own);

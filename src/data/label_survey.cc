@@ -44,14 +44,18 @@ void add(const RowLabel& label, bool is_json, const std::string& where, LabelSur
     return;
   }
   const std::string& text = label.items.front();
-  const double value = is_json ? 0.0 : spelled_number(text).value_or(kNoNumber);
-  const bool is_number = is_json ? label.is_number : std::isfinite(value);
-  if (is_number) {
+  const double value = spelled_number(text).value_or(kNoNumber);
+  const bool has_fraction = label.has_fraction || value != std::trunc(value);
+  if (is_json ? label.is_number : std::isfinite(value)) {
     if (++survey.numbers == 1) survey.number = clip_text(text, kShownBytes);
-    survey.has_fraction = survey.has_fraction || label.has_fraction || value != std::trunc(value);
+    survey.has_fraction = survey.has_fraction || has_fraction;
     return;
   }
   survey.all_numbers = false;
+  if (std::isfinite(value)) {
+    ++survey.quoted_numbers;
+    survey.has_quoted_fraction = survey.has_quoted_fraction || has_fraction;
+  }
   survey.missing += says_missing(text) ? 1 : 0;
   if (++survey.others > 1) return;
   survey.other = clip_text(text, kShownBytes);
@@ -90,6 +94,14 @@ std::optional<Error> doubt_of(const LabelSurvey& survey, const std::string& file
                      survey.other_place + ": numbers to predict, or names of classes?",
                  "set task to regression (with bad_rows: skip, rows whose label is no number are "
                  "left out and counted), or to classification (every text is a class)");
+  }
+  if (survey.has_quoted_fraction && survey.numbers == 0 &&
+      survey.quoted_numbers == survey.labelled) {
+    return Error(ErrorCode::bad_data, file,
+                 "all " + std::to_string(survey.labelled) +
+                     " labels are numbers in quotes, such as '" + survey.other + "' at " +
+                     survey.other_place + ": numbers to predict, or names of classes?",
+                 "set task to regression, or to classification (every text is a class)");
   }
   if (survey.lists_of_numbers > 0 && survey.all_zero_or_one && survey.lists_of_words == 0 &&
       survey.lists_of_text == 0) {

@@ -16,6 +16,7 @@ namespace {
 
 constexpr int64_t kProbedRows = 7;  // numbers that few other sizes have
 constexpr int64_t kOtherRows = 3;
+constexpr int64_t kListed = 4;
 
 [[noreturn]] void fail(const Network& network, const std::string& what, const std::string& hint) {
   throw Error(ErrorCode::invalid_graph, network.name(), what, hint);
@@ -178,16 +179,15 @@ void check_lengths(const Probing& its, const std::vector<Lengths>& lengths,
            "give the mean a weight for each place, an input of shape {b.length()}");
     }
     if (facts.counts_padding) continue;
-    std::string mean = padded_mean(graphs.training, training);
-    if (mean.empty()) mean = padded_mean(graphs.evaluation, evaluation);
-    if (!mean.empty())
-      fail(
-          network,
-          mean + ", where rows have the length " + to_string(longest) + ", and where " +
-              to_string(*shorter) +
-              ": it counts what fills rows up, so that predictions follow the program",
-          "divide a sum by that of a mask: reduce_sum(x * mask, axes) / reduce_sum(mask, axes); or "
-          "say with counts_padding() why it may count");
+    std::string counted = counted_padding(graphs.training, training);
+    if (counted.empty()) counted = counted_padding(graphs.evaluation, evaluation);
+    if (!counted.empty())
+      fail(network,
+           counted + ", where rows have the length " + to_string(longest) + ", and where " +
+               to_string(*shorter) +
+               ": it counts what fills rows up, so that predictions follow the program",
+           "divide a sum by that of a mask: reduce_sum(x * mask, axes) / reduce_sum(mask, axes), "
+           "take masked_softmax for weights; or say with counts_padding() why it may count");
   }
 }
 
@@ -199,6 +199,10 @@ ValueId build_network(const Network& network, GraphBuilder& graph, const BuildRe
   NetworkBuilder builder(state);
   network.build()(builder);
   facts.by_row = std::move(state.by_row);
+  for (const auto& [weight, rule] : state.shared_rules) {
+    int64_t& most = facts.shared_by[weight];
+    most = std::max(most, state.uses.at(weight));
+  }
   if (state.loss == kNone) {
     if (request.training)
       fail(network, "the network minimizes nothing", "call minimize with its loss");
@@ -215,6 +219,20 @@ ValueId build_network(const Network& network, GraphBuilder& graph, const BuildRe
   check_marks(network, graph.graph(), state.loss);
   graph.mark_output(state.loss, train::kLossName);
   return request.training ? state.loss : kNone;
+}
+
+std::string unshared_notice(const NetworkFacts& facts) {
+  std::string names;
+  int64_t count = 0;
+  for (const auto& [weight, parts] : facts.shared_by) {
+    if (parts > 1) continue;
+    if (++count <= kListed) names += (count == 1 ? "'" : ", '") + weight + "'";
+  }
+  if (count == 0) return {};
+  return "warning: " + std::to_string(count) + (count == 1 ? " weight is" : " weights are") +
+         " of a part with Weights::shared, and no other part has " + (count == 1 ? "it" : "them") +
+         " (is the scope of the other called otherwise?): " + names +
+         (count > kListed ? ", ..." : "");
 }
 
 Network with_known_facts(const Network& network, NetworkFacts known) {

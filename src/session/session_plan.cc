@@ -180,6 +180,8 @@ SessionPlan::Impl::Impl(const Network& network, const RunSession& session, int64
   DescribedNetwork found = described(network, options);
   def = changed_network(std::move(found.def), resolved);
   facts = std::move(found.facts);
+  const std::string unshared = unshared_notice(facts);
+  if (!unshared.empty() && options.on_message) options.on_message(unshared);
   if (!options.only_evaluation) {
     rule = rule_of(resolved, def);
     const std::vector<std::string> names =
