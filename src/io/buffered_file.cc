@@ -103,11 +103,11 @@ File TemporaryFile::duplicate() const {
   return {fd, file_.path()};
 }
 
-void TemporaryFile::commit() {
-  if (::rename(file_.path().c_str(), path_.c_str()) != 0)
-    throw_system_error(path_, "rename the finished file", errno);
+void TemporaryFile::commit_as(const std::string& path) {
+  if (::rename(file_.path().c_str(), path.c_str()) != 0)
+    throw_system_error(path, "rename the finished file", errno);
   is_committed_ = true;
-  sync_folder(parent_folder(path_));
+  sync_folder(parent_folder(path));
 }
 
 File open_nameless(const std::string& path) {

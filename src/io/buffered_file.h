@@ -52,8 +52,9 @@ class TemporaryFile {
 
   /// The same file with a descriptor of its own.
   [[nodiscard]] File duplicate() const;
-  /// Renames it to `path` and makes the name durable.
-  void commit();
+  /// Renames it to `path`, or to another name in its folder, and makes the name durable.
+  void commit() { commit_as(path_); }
+  void commit_as(const std::string& path);
 
  private:
   std::string path_;

@@ -16,10 +16,12 @@ constexpr int64_t kReleaseTextBytes = int64_t{8} << 20;
 
 }  // namespace
 
-TextFile::TextFile(const std::string& path)
+TextFile::TextFile(const std::string& path, Gzip gzip)
     : file_(File::open_read(path)),
       total_bytes_(file_.size_bytes()),
-      buffer_(std::make_unique_for_overwrite<unsigned char[]>(kTextBufferBytes)) {}
+      buffer_(std::make_unique_for_overwrite<unsigned char[]>(kTextBufferBytes)) {
+  if (gzip == Gzip::is_unpacked && is_gzip(file_)) gzip_.emplace();
+}
 
 // By its mark, or by the zeros of a first letter of ASCII; empty: none of several bytes a letter.
 static std::string_view wide_encoding(std::string_view head) {
@@ -56,14 +58,19 @@ void TextFile::feed_lines() {
                  static_cast<unsigned char>('\n'));
 }
 
-bool TextFile::fill() {
+int64_t TextFile::read_some() {
+  auto* const buffer = reinterpret_cast<std::byte*>(buffer_.get());
+  if (gzip_) return gzip_->read(file_, buffer, static_cast<int64_t>(kTextBufferBytes));
   if (offset_ - released_ >= kReleaseTextBytes) {
     // Only a hint: the file is read once, front to back.
     file_.release_cache(released_, offset_ - released_);
     released_ = offset_;
   }
-  const int64_t got = file_.read_some_at(offset_, reinterpret_cast<std::byte*>(buffer_.get()),
-                                         static_cast<int64_t>(kTextBufferBytes));
+  return file_.read_some_at(offset_, buffer, static_cast<int64_t>(kTextBufferBytes));
+}
+
+bool TextFile::fill() {
+  const int64_t got = read_some();
   begin_ = 0;
   end_ = static_cast<size_t>(got);
   offset_ += got;

@@ -1,21 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sequential reading of one text file through a fixed buffer, so that a file may have any size.
-// Drops what it has read from the page cache.
+// Sequential reading of one text file through a fixed buffer, so that a file may have any size;
+// unpacks gzip where it is asked to. Drops what it has read from the page cache.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "io/file.h"
+#include "io/gzip.h"
 
 namespace snug::io {
 
+/// What becomes of a file that is a gzip archive.
+enum class Gzip : uint8_t { is_refused, is_unpacked };
+
 class TextFile {
  public:
-  /// Opens a regular file.
-  explicit TextFile(const std::string& path);
+  /// Opens a regular file. An archive is known by its first bytes, whatever it is called.
+  explicit TextFile(const std::string& path, Gzip gzip = Gzip::is_refused);
 
   /// At the file's beginning: skips a byte order mark of UTF-8, and reads carriage returns as line
   /// feeds where the file's first part has those alone (as files of old Macintoshes, and of
@@ -36,16 +41,21 @@ class TextFile {
   [[nodiscard]] Line read_line(std::string& line, int64_t most_bytes);
 
   [[nodiscard]] const std::string& path() const { return file_.path(); }
-  [[nodiscard]] int64_t position() const { return offset_ - static_cast<int64_t>(end_ - begin_); }
+  /// How much of the file, as it lies on the disk, is read; of an archive, and is unpacked.
+  [[nodiscard]] int64_t position() const {
+    return gzip_ ? gzip_->position() : offset_ - static_cast<int64_t>(end_ - begin_);
+  }
   [[nodiscard]] int64_t total_bytes() const { return total_bytes_; }
 
  private:
   [[nodiscard]] bool fill();
+  [[nodiscard]] int64_t read_some();
   void feed_lines();
 
   File file_;
+  std::optional<GzipReader> gzip_;
   int64_t total_bytes_ = 0;
-  int64_t offset_ = 0;    // in the file, of the end of the buffer
+  int64_t offset_ = 0;    // in the text, of the end of the buffer
   int64_t released_ = 0;  // page cache dropped up to here
   std::unique_ptr<unsigned char[]> buffer_;
   size_t begin_ = 0;
