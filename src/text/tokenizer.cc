@@ -80,8 +80,10 @@ void fill(const std::vector<Template::Piece>& pieces, std::span<const int32_t> f
   }
 }
 
-// Leaves `kept` ids: all but the last ones, or all but those in the middle.
+// Leaves `kept` ids: all but the last ones, the first ones, or those in the middle.
 void cut_ids(std::vector<int32_t>& ids, size_t kept, Cut cut) {
+  if (cut == Cut::begin && kept < ids.size())
+    std::copy(ids.end() - static_cast<std::ptrdiff_t>(kept), ids.end(), ids.begin());
   if (cut == Cut::middle && kept < ids.size())
     std::copy_n(ids.end() - static_cast<std::ptrdiff_t>(kept / 2), kept / 2,
                 ids.begin() + static_cast<std::ptrdiff_t>((kept + 1) / 2));
@@ -92,8 +94,10 @@ void cut_ids(std::vector<int32_t>& ids, size_t kept, Cut cut) {
 int64_t place_after_cut(size_t at, size_t count, size_t kept, Cut cut) {
   if (kept == count || (cut == Cut::end && at < kept)) return static_cast<int64_t>(at);
   if (cut == Cut::end) return -1;
+  const size_t cut_off = count - kept;
+  if (cut == Cut::begin) return at < cut_off ? -1 : static_cast<int64_t>(at - cut_off);
   if (at < (kept + 1) / 2) return static_cast<int64_t>(at);
-  return at >= count - kept / 2 ? static_cast<int64_t>(at - (count - kept)) : -1;
+  return at >= count - kept / 2 ? static_cast<int64_t>(at - cut_off) : -1;
 }
 
 int32_t tokens_before(const std::vector<Template::Piece>& pieces) {

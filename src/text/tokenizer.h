@@ -35,6 +35,7 @@ struct Encoding {
 /// Where a text that is too long is cut.
 enum class Cut : uint8_t {
   end,    ///< its first tokens stay
+  begin,  ///< its last tokens stay: truncation_side left of transformers
   middle  ///< half of what there is room for is its first tokens (one more where that is odd), half
           ///< its last
 };

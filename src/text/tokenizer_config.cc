@@ -166,6 +166,13 @@ TextLimits read_limits(const JsonFields& fields) {
     if (limits.overlong != "head_tail" && limits.overlong != "window")
       fields.fail("has a snug_overlong of '" + limits.overlong + "'");
   }
+  if (fields.has_value("truncation_side")) {
+    const std::string side = fields.required_string("truncation_side");
+    if (side != "left" && side != "right") fields.fail("has a truncation_side of '" + side + "'");
+    if (side == "left" && !limits.overlong.empty())
+      fields.fail("has a truncation_side of left and a snug_overlong of '" + limits.overlong + "'");
+    if (side == "left") limits.overlong = "tail";
+  }
   if (fields.has_value("snug_stride")) limits.stride = fields.required_count("snug_stride");
   if (limits.stride > kMostTokens || (limits.stride > 0 && limits.overlong != "window"))
     fields.fail("has a snug_stride that no windows could share");
@@ -269,7 +276,6 @@ TokenizerConfig read_tokenizer_config(const std::string& file) {
   if (!fields.boolean("do_basic_tokenize").value_or(true))
     fields.fail("do_basic_tokenize false is not supported");
   if (fields.has("padding_side")) fields.require_string("padding_side", "right");
-  if (fields.has("truncation_side")) fields.require_string("truncation_side", "right");
   if (fields.has_value("never_split") &&
       (!fields.at("never_split").is_array() || fields.at("never_split").size() != 0)) {
     fields.fail("never_split is not supported");

@@ -137,7 +137,11 @@ void name_roles(const TokenizerSpec& spec, Json& config) {
 void write_config(Json config, const std::string& folder, const TextLimits& limits,
                   bool has_type_ids) {
   if (limits.max_length > 0) config["model_max_length"] = limits.max_length;
-  if (!limits.overlong.empty()) config["snug_overlong"] = limits.overlong;
+  if (limits.overlong == "tail") {
+    config["truncation_side"] = "left";  // which transformers knows
+  } else if (!limits.overlong.empty()) {
+    config["snug_overlong"] = limits.overlong;
+  }
   if (limits.stride > 0) config["snug_stride"] = limits.stride;
   // Some versions of transformers make no type ids where a file of no family says nothing.
   if (!has_type_ids) {

@@ -122,5 +122,28 @@ TEST(Cut, in_the_middle_keeps_the_first_and_the_last_half) {
   EXPECT_FALSE(encoding.truncated);
 }
 
+// What tokenizers 0.22 gives with enable_truncation(direction="left").
+TEST(Cut, at_the_beginning_keeps_the_last_tokens) {
+  const nlohmann::json all = golden();
+  const Tokenizer tokenizer = Tokenizer::from_tokens(all.at("tokens"), {});
+  EncodeScratch scratch;
+  Encoding encoding;
+  const std::vector<std::string> words = first_words(all.at("tokens"), 9);
+  tokenizer.encode(joined(words), std::nullopt, 7, encoding, scratch, Cut::begin);
+  EXPECT_EQ(encoding.ids, (std::vector<int32_t>{2, 9, 10, 11, 12, 13, 3}));
+  EXPECT_TRUE(encoding.truncated);
+  tokenizer.encode(joined(words), "a b c", 10, encoding, scratch, Cut::begin);
+  EXPECT_EQ(encoding.ids, (std::vector<int32_t>{2, 10, 11, 12, 13, 3, 5, 6, 7, 3}));
+  tokenizer.encode(joined(words), "a b c", 8, encoding, scratch, Cut::begin);
+  EXPECT_EQ(encoding.ids, (std::vector<int32_t>{2, 11, 12, 13, 3, 6, 7, 3}));
+  std::vector<int32_t> tokens;
+  tokenizer.encode_words(words, 8, encoding, tokens, scratch, Cut::begin);
+  EXPECT_EQ(encoding.ids, (std::vector<int32_t>{2, 8, 9, 10, 11, 12, 13, 3}));
+  EXPECT_EQ(tokens, (std::vector<int32_t>{-1, -1, -1, 1, 2, 3, 4, 5, 6}));
+  tokenizer.encode("a b", std::nullopt, 7, encoding, scratch, Cut::begin);
+  EXPECT_EQ(encoding.ids, (std::vector<int32_t>{2, 5, 6, 3}));
+  EXPECT_FALSE(encoding.truncated);
+}
+
 }  // namespace
 }  // namespace snug

@@ -107,8 +107,11 @@ TEST(WordPieceErrors, tokenizer_config_is_honoured_or_refused) {
                "do_lower_case that is neither true nor false");
   expect_error(error("{" + roles + ", \"do_basic_tokenize\": false}"), "unsupported",
                "do_basic_tokenize");
-  expect_error(error("{" + roles + ", \"truncation_side\": \"left\"}"), "unsupported",
-               "truncation_side 'left'");
+  expect_error(error("{" + roles + ", \"truncation_side\": \"middle\"}"), "unsupported",
+               "truncation_side of 'middle'");
+  expect_error(
+      error("{" + roles + ", \"truncation_side\": \"left\", \"snug_overlong\": \"window\"}"),
+      "unsupported", "truncation_side of left and a snug_overlong of 'window'");
   expect_error(error("{" + roles + ", \"padding_side\": \"left\"}"), "unsupported",
                "padding_side 'left'");
   expect_error(error("{" + roles + ", \"never_split\": [\"x\"]}"), "unsupported", "never_split");
