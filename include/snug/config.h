@@ -81,7 +81,9 @@ struct RunConfig {
   std::string label_column = "label";
   std::string weight_column;  // empty: every row counts the same
   double validation_split = 0.05;
-  bool stratify = false;  // the held-out rows have the shares of labels that all have
+  std::string f1_of;               // a label whose F1 is a metric; empty: none
+  std::string sampler = "random";  // or "balanced": classes by chance, then their rows
+  bool stratify = false;           // the held-out rows have the shares of labels that all have
   int64_t max_seq_length = 128;
   bool group_by_length = true;        // rows of alike lengths in a batch; false: random batches
   std::string overlong = "truncate";  // what a text beyond max_seq_length becomes

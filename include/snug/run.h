@@ -165,7 +165,8 @@ struct TrainSummary {
 
 /// What a network says of a row; which of the fields it fills is its task's (docs/files.md).
 struct Prediction {
-  int64_t row = 0;  // in the file, from 0; rows that are skipped count
+  int64_t row = 0;        // in the file (of several: in all), from 0; rows that are skipped count
+  std::string file = {};  // of an image in a folder: its path below that
   std::string label;
   std::vector<std::pair<std::string, double>> scores;  // probabilities, by label
   std::vector<double> values;                          // of regression: one a target

@@ -3,10 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "snug/run.h"
 
 namespace snug {
 
@@ -27,5 +30,12 @@ class TextEncoder {
   struct State;
   std::unique_ptr<State> state_;
 };
+
+/// The ids of every row of config.test_file (docs/data.md) by the tokenizer of config.model, in
+/// file order: text_column, with text_pair_column where that is given, with the tokens around them,
+/// uncut. Throws what reading rows throws; a bad row ends it.
+void tokenize_rows(const RunConfig& config,
+                   const std::function<void(const std::vector<int32_t>& ids)>& sink,
+                   const RunOptions& options = {});
 
 }  // namespace snug

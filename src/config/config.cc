@@ -137,7 +137,7 @@ void RunConfig::validate() const {
          "set overlong to window, or leave stride away");
   if (overlong == "window" && !text_pair_column.empty())
     fail("overlong", "windows of pairs are not defined: which of the two texts would move?",
-         "take truncate or head_tail, or leave text_pair_column away");
+         "take truncate, tail or head_tail, or omit text_pair_column");
   if (overlong == "window" && !train_file.empty() && validation_file.empty() &&
       validation_split > 0) {
     fail("overlong", "validation_split would put windows of one text on both sides",

@@ -52,14 +52,16 @@ the control group beside the process: where checkpoints and the rows' tokens wou
 
 ## Images
 
-Models of images read CIFAR-10 and CIFAR-100 in their binary version: `train_file`, `validation_file` and `test_file` are each a `.bin` file, or a
-folder, of which `data_batch_*.bin` (or `train.bin`) is read in the order of the names. A record is one label byte (CIFAR-100: two, coarse and
-fine; the fine one counts) and 3072 pixel bytes, 32 x 32 red, then green, then blue. Names of the classes come from `batches.meta.txt`
-(`fine_label_names.txt`) beside the files; without it they are numbers. `image_size` must be 32 for training; a plan without data takes any.
+Models of images read PNG and JPEG files in folders, one for each class (docs/data.md), and CIFAR-10 and CIFAR-100 in their binary version: `train_file`,
+`validation_file` and `test_file` are each a folder, or a `.bin` file; of a folder with `data_batch_*.bin` (or `train.bin`) these are read in the order of the
+names. A record is one label byte (CIFAR-100: two, coarse and fine; the fine one counts) and 3072 pixel bytes, 32 x 32 red, then green, then blue. Names of the
+classes come from `batches.meta.txt` (`fine_label_names.txt`) beside the files; without it they are numbers. For these files `image_size` must be 32; a plan
+without data takes any.
 
 A pixel becomes (byte / 255 - mean) / deviation with CIFAR-10's mean 0.4914, 0.4822, 0.4465 and deviation 0.2470, 0.2435, 0.2616 (red, green,
-blue), for CIFAR-100 too; where the model's folder has a `preprocessor_config.json`, with that file's numbers. Images are neither padded nor
-cropped, mirrored or changed in any other way; a file that asks for other values (`do_flip_channel_order`, `do_pad`) is refused, one that asks for another frame (`size`, `crop_pct`, `crop_size`) by `eval` and `predict`; `train` says that it takes images as they are, and writes that. Where a batch does not fill its last micro-batch, the rest are rows of zeros that count in no
+blue), for CIFAR-100 too; where the model's folder has a `preprocessor_config.json`, with that file's numbers. Images of CIFAR's files are
+taken as they are; a `preprocessor_config.json` that asks for another frame (`size`, `crop_pct`, `crop_size`) is refused by `eval` and `predict`; `train` says that it
+takes them as they are, and writes that. A file that asks for other steps (`do_flip_channel_order`, `do_pad`) is refused. Where a batch does not fill its last micro-batch, the rest are rows of zeros that count in no
 loss and no gradient; with batch norm there are none, since an epoch has whole batches
 alone.
 )";

@@ -148,9 +148,10 @@ std::string value_text(const YAML::Node& value, const std::string& key, const st
     return objects_text(value, key, where);
   // A field of TrainingArguments that may be an empty list may be a list of one.
   const config::TrainingArgument* field = config::find_training_argument(key);
-  const bool is_list = option != nullptr && (option->form == spec::ValueForm::number_list ||
-                                             option->form == spec::ValueForm::text_list ||
-                                             (field != nullptr && field->accepted == "none|"));
+  const bool is_list =
+      option != nullptr &&
+      (option->form == spec::ValueForm::number_list || option->form == spec::ValueForm::text_list ||
+       option->takes_list || (field != nullptr && field->accepted == "none|"));
   if (option != nullptr && !is_list)
     fail(where, key + ": a list stands where one value belongs", "write '" + key + ": VALUE'");
   std::vector<std::string> items;

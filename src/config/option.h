@@ -19,6 +19,7 @@ struct Option {
   OptionInfo info;
   spec::ValueForm form = spec::ValueForm::text;
   bool may_be_empty = false;
+  bool takes_list = false;  // of text: a list in YAML is its elements with commas between them
   std::function<void(RunConfig&, std::string_view)> set;
   std::function<std::string(const RunConfig&)> get;
 };

@@ -68,6 +68,12 @@ Option same_content(Option option) {
   return option;
 }
 
+/// Its text is names of files, one or several between commas.
+Option files(Option option) {
+  option.takes_list = true;
+  return option;
+}
+
 /// What the families say of a key that some of them alone take: "of vgg and resnet: ...".
 std::string help_of(std::string_view key) {
   const std::vector<const ModelFamily*> takers = models::families_with_key(key);
@@ -202,17 +208,30 @@ void add_data(std::vector<Option>& all) {
            "names of the places of lists of 0 and 1; empty: as numbers where all are "
            "numbers, else by their bytes (docs/tasks.md)"},
           &RunConfig::label_order, texts()),
+      may_change(key({"f1_of",
+                      "the label whose F1 is a metric, f1_of (metric_for_best_model takes it, "
+                      "too); empty: none (docs/tasks.md)"},
+                     &RunConfig::f1_of, text(true))),
+      key({"sampler",
+           "which rows an epoch has: all, in an order by chance; or balanced: as many, drawn so "
+           "that every class is as likely, with replacement (docs/tasks.md)"},
+          &RunConfig::sampler, word({"random", "balanced"})),
       key({"focal_gamma",
            "weighs the loss of a row (a label of multi_label) by (1 - p)^gamma, p the "
            "score of what is right; 0: as it is"},
           &RunConfig::focal_gamma, number(between(0, 100))),
-      same_content(
-          key({"train_file", "training rows; the kind follows the suffix: .jsonl, .tsv or .csv"},
-              &RunConfig::train_file, text(true))),
-      same_content(key({"validation_file", "rows for evaluation during training"},
-                       &RunConfig::validation_file, text(true))),
-      may_change(key({"test_file", "rows for the eval and predict verbs"}, &RunConfig::test_file,
-                     text(true))),
+      same_content(files(key(
+          {"train_file",
+           "training rows: a file, several (a,b), patterns (data/part-*.jsonl), or - for standard "
+           "input; the kind follows the suffix: .jsonl, .json, .tsv or .csv, packed .gz "
+           "(docs/data.md)"},
+          &RunConfig::train_file, text(true)))),
+      same_content(files(
+          key({"validation_file", "rows for evaluation during training; named as train_file is"},
+              &RunConfig::validation_file, text(true)))),
+      may_change(
+          files(key({"test_file", "rows for the eval and predict verbs; named as train_file is"},
+                    &RunConfig::test_file, text(true)))),
       key({"delimiter",
            "what stands between the fields of .csv and .tsv; auto: the comma or the tab, or "
            "of comma, semicolon, tab and bar the first under which the header has "
@@ -248,9 +267,9 @@ void add_data(std::vector<Option>& all) {
           &RunConfig::group_by_length, flag()),
       key({"overlong",
            "a text of more than max_seq_length tokens: is cut at its end, stops the run, is "
-           "left out, keeps its first and last half, or becomes several windows "
-           "(docs/heads.md)"},
-          &RunConfig::overlong, word({"truncate", "error", "drop", "head_tail", "window"})),
+           "left out, is cut at its beginning (truncation_side left of transformers), keeps its "
+           "first and last half, or becomes several windows (docs/heads.md)"},
+          &RunConfig::overlong, word({"truncate", "error", "drop", "tail", "head_tail", "window"})),
       key({"stride", "tokens that two windows of a text share (overlong: window)", "tokens"},
           &RunConfig::stride, integer(between(0, 1 << 20))),
       key({"bad_rows",

@@ -105,6 +105,26 @@ class CacheBuilder {
     }
     progress_.bytes_read = bytes_before + reader->total_bytes();
     if (columns_.empty()) columns_ = reader->columns();
+    check_label_column(*reader, file);
+  }
+
+  // That a file has the other columns is seen when it is opened, or at its first object; of JSON
+  // without a label every row would count as one that nobody has labelled.
+  void check_label_column(const RowReader& reader, uint32_t file) const {
+    const std::string& label = spec_.schema.label_column;
+    const auto has = [&](const std::vector<std::string>& columns) {
+      return std::find(columns.begin(), columns.end(), label) != columns.end();
+    };
+    if (spec_.label_use == LabelUse::ignore || reader.columns().empty() || file == 0) return;
+    const bool is_there = has(reader.columns());
+    if (is_there == has(columns_)) return;
+    const std::string& lacking = spec_.files[is_there ? 0 : file];
+    throw Error(ErrorCode::bad_config, io::place_of(lacking, 1),
+                "the first row has no column '" + label + "', and that of " +
+                    spec_.files[is_there ? file : 0] +
+                    " has: files of one run have the same "
+                    "columns",
+                "give every row a label (null where it has none), or omit the file");
   }
 
   [[nodiscard]] bool is_empty(const Row& row) const {
@@ -147,7 +167,7 @@ class CacheBuilder {
         return;
       }
       try {
-        form_columns(row, window, io::place_of(spec_.files[file], row.line));
+        form_columns(row, window, place_of_row(spec_.files[file], row));
       } catch (const RowError& error) {
         ++label_errors_;
         log_.report(error);
@@ -185,17 +205,18 @@ class CacheBuilder {
   }
 
   [[noreturn]] void refuse_length(const Row& row, uint32_t file) const {
-    throw Error(ErrorCode::bad_data, io::place_of(spec_.files[file], row.line),
+    throw Error(ErrorCode::bad_data, place_of_row(spec_.files[file], row),
                 "the text has more than max_seq_length " + std::to_string(spec_.max_seq_length) +
                     " tokens, and overlong is error",
                 "raise max_seq_length, shorten the text, or set overlong to truncate, drop, "
-                "head_tail or window");
+                "tail, head_tail or window");
   }
 
   // The columns as words of the file, in words_.
   void form_columns(const Row& row, int64_t window, const std::string& where) {
     for (ColumnDraft& draft : drafts_) {
       draft.names.clear();
+      draft.names_are_ids = false;
       draft.places.reset();
       draft.integers.clear();
       draft.reals.clear();

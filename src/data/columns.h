@@ -38,6 +38,7 @@ enum class Overlong : uint8_t {
   truncate,   // its first tokens
   error,      // the end of the run
   drop,       // nothing: it is counted
+  tail,       // its last tokens
   head_tail,  // the first and the last half of the tokens that there is room for
   window      // several rows
 };
@@ -60,6 +61,7 @@ struct LabelPlaces {
 /// What a row gives a column; its memory is reused. The type of the column decides which is read.
 struct ColumnDraft {
   std::vector<std::string> names;
+  bool names_are_ids = false;         // a file has ids or names
   std::optional<LabelPlaces> places;  // in place of names
   std::vector<int32_t> integers;
   std::vector<float> reals;

@@ -53,7 +53,7 @@ char delimiter_in(std::string_view header, const std::string& text_column, char 
 Delimiter delimiter_of(const std::string& file, const RowSchema& schema, char usual) {
   char byte = schema.delimiter;
   if (byte == 0) {
-    io::TextFile source(file);
+    io::TextFile source(file, io::Gzip::is_unpacked);
     source.begin_text();
     std::string header;
     // A header that is too long is refused where it is read.
@@ -81,7 +81,7 @@ class DelimitedReader final : public RowReader {
  public:
   DelimitedReader(const std::string& file, const RowSchema& schema, Delimiter delimiter,
                   BadRowLog& log)
-      : source_(file),
+      : source_(file, io::Gzip::is_unpacked),
         schema_(schema),
         delimiter_(delimiter),
         log_(log),
@@ -117,14 +117,14 @@ class DelimitedReader final : public RowReader {
                     "the file is empty; a header line is expected",
                     "write the names of the columns into the first line");
       }
-      check_text(record_.bytes(), source_.path(), record_.line());
+      check_text(record_.bytes(), place(record_.line()));
     } catch (const RowError& error) {
       throw Error(error);  // a broken header is not a row to skip
     }
     for (size_t i = 0; i < record_.size(); ++i) columns_.emplace_back(record_.field(i));
     if (schema_.text_form == TextForm::words) {
       throw Error(ErrorCode::bad_config, source_.path(),
-                  "texts that are lists of words exist in JSON lines alone",
+                  "texts that are lists of words exist only in JSON",
                   "write the rows as .jsonl: \"" + schema_.text_column + "\": [\"a\", \"word\"]");
     }
     text_ = find(schema_.text_column, "text_column", true);
@@ -149,7 +149,7 @@ class DelimitedReader final : public RowReader {
   }
 
   void fill(Row& row) {
-    check_text(record_.bytes(), source_.path(), record_.line());
+    check_text(record_.bytes(), place(record_.line()));
     if (record_.size() != columns_.size()) {
       throw RowError(ErrorCode::bad_data, place(record_.line()),
                      std::to_string(record_.size()) + " fields where the header has " +

@@ -21,11 +21,16 @@ inline constexpr int64_t kCifarChannels = 3;
 inline constexpr std::array<double, 3> kCifarMean = {0.4914, 0.4822, 0.4465};
 inline constexpr std::array<double, 3> kCifarDeviation = {0.2470, 0.2435, 0.2616};
 
-/// What a byte of a channel becomes: (byte / divisor - mean) / deviation.
+/// What a byte of a channel becomes: (byte / divisor - mean) / deviation, in f32.
 struct ImageNormalization {
   double divisor = 255;
   std::array<double, kCifarChannels> mean = kCifarMean;
   std::array<double, kCifarChannels> deviation = kCifarDeviation;
+  [[nodiscard]] float value(uint8_t byte, size_t channel) const {
+    return (static_cast<float>(byte) / static_cast<float>(divisor) -
+            static_cast<float>(mean[channel])) /
+           static_cast<float>(deviation[channel]);
+  }
   friend bool operator==(const ImageNormalization&, const ImageNormalization&) = default;
 };
 

@@ -96,6 +96,21 @@ void add_nameless(std::vector<std::string>& names, int64_t count) {
     names.push_back("LABEL_" + std::to_string(id));
 }
 
+/// Numbers are places in an order of names that are none. Nothing where the data's labels are
+/// names.
+std::optional<LabelMap> in_places(const LabelRule& rule, const DataLabels& data,
+                                  const NamedNumbers& numbers) {
+  const std::vector<std::string>& names = rule.order;
+  const bool are_places = !numbers.are_names() && !data.names.empty() &&
+                          all_below(data.ids, names.size()) &&
+                          std::all_of(data.names.begin(), data.names.end(), is_number);
+  if (!are_places) return std::nullopt;
+  for (const int64_t id : data.ids)
+    check_readings(rule.order_key.empty() ? "label_order" : rule.order_key, id, names, numbers);
+  LabelMap map{.labels = Labels::from_names(names), .id_of = narrow(data.ids)};
+  return map;
+}
+
 /// Nothing where the order lacks a label of the data, and no key says that it must have it.
 std::optional<LabelMap> in_order(const LabelRule& rule, const DataLabels& data) {
   std::vector<std::string> names = rule.order;
@@ -103,6 +118,7 @@ std::optional<LabelMap> in_order(const LabelRule& rule, const DataLabels& data) 
   add_nameless(names, rule.count);
   LabelMap map{.labels = Labels::from_names(std::move(names))};
   const NamedNumbers numbers(map.labels.names());
+  if (std::optional<LabelMap> places = in_places(rule, data, numbers)) return places;
   for (const std::string& name : data.names) {
     const auto id = find_class(map.labels, numbers, name);
     if (!id && rule.order_key.empty()) return std::nullopt;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "data/label_places.h"
 
-#include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "data/source.h"
@@ -23,18 +23,16 @@ PlacesOfLabels::PlacesOfLabels(const CacheSpec& spec, CodeOf code_of)
     : spec_(spec), code_of_(std::move(code_of)) {}
 
 void PlacesOfLabels::check_form(std::span<const ColumnDraft> columns, const std::string& where) {
-  const bool gives_places = std::any_of(columns.begin(), columns.end(),
-                                        [](const ColumnDraft& each) { return each.places; });
-  const bool gives_names = std::any_of(columns.begin(), columns.end(), [](const auto& each) {
-    return !each.places && !each.names.empty();
-  });
-  if ((gives_places && has_names_) || (gives_names && !codes_.empty()))
-    throw RowError(ErrorCode::bad_data, where,
-                   std::string("the label is a list of ") +
-                       (gives_places ? "0 and 1, those before are lists of names"
-                                     : "names, those before are lists of 0 and 1"),
-                   "give every row the same form, or set bad_rows to skip");
-  has_names_ = has_names_ || gives_names;
+  for (const ColumnDraft& each : columns) {
+    if (!each.places && each.names.empty()) continue;
+    const char* const form = each.places ? "0 and 1" : each.names_are_ids ? "ids" : "names";
+    if (form_ != nullptr && std::string_view(form) != form_)
+      throw RowError(
+          ErrorCode::bad_data, where,
+          std::string("the label is a list of ") + form + ", those before are lists of " + form_,
+          "give every row the same form, or set bad_rows to skip");
+    form_ = form;
+  }
 }
 
 std::span<const int32_t> PlacesOfLabels::codes(int64_t places, const std::string& where) {

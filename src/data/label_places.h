@@ -20,7 +20,7 @@ class PlacesOfLabels {
   /// `spec` outlives it.
   PlacesOfLabels(const CacheSpec& spec, CodeOf code_of);
 
-  /// Throws RowError for names behind places, or places behind names.
+  /// Throws RowError for names, ids or places behind another of the three.
   void check_form(std::span<const ColumnDraft> columns, const std::string& where);
   /// The codes of so many places: labels of the model or of the rule's order, else called 0, 1, ...
   /// Every place is a label, also one that no row has. Throws RowError for another number of places
@@ -33,7 +33,7 @@ class PlacesOfLabels {
   const CacheSpec& spec_;
   CodeOf code_of_;
   std::vector<int32_t> codes_;  // by place; empty: no row has given any
-  bool has_names_ = false;      // some row says its labels by name
+  const char* form_ = nullptr;  // how rows say their labels, for errors; null: none has yet
 };
 
 }  // namespace snug::data

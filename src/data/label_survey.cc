@@ -37,7 +37,7 @@ void add_list(const RowLabel& label, LabelSurvey& survey) {
 }
 
 // JSON says what is a number; elsewhere every text that is one.
-void add(const RowLabel& label, bool is_json, const std::string& where, LabelSurvey& survey) {
+void add(const RowLabel& label, bool is_of_json, const std::string& where, LabelSurvey& survey) {
   ++survey.labelled;
   if (label.is_list) {
     add_list(label, survey);
@@ -46,7 +46,7 @@ void add(const RowLabel& label, bool is_json, const std::string& where, LabelSur
   const std::string& text = label.items.front();
   const double value = spelled_number(text).value_or(kNoNumber);
   const bool has_fraction = label.has_fraction || value != std::trunc(value);
-  if (is_json ? label.is_number : std::isfinite(value)) {
+  if (is_of_json ? label.is_number : std::isfinite(value)) {
     if (++survey.numbers == 1) survey.number = clip_text(text, kShownBytes);
     survey.has_fraction = survey.has_fraction || has_fraction;
     return;
@@ -64,18 +64,19 @@ void add(const RowLabel& label, bool is_json, const std::string& where, LabelSur
 
 }  // namespace
 
-LabelSurvey survey_labels(const std::string& file, RowSchema schema, BadRows bad_rows,
+LabelSurvey survey_labels(const std::vector<std::string>& files, RowSchema schema, BadRows bad_rows,
                           const std::atomic<bool>* cancel) {
   schema.text_form = TextForm::any;
   BadRowLog log{.policy = bad_rows};
-  const auto reader = open_rows(file, schema, log);
-  const bool is_json = file.ends_with(".json") || file.ends_with(".jsonl");
   LabelSurvey survey;
-  Row row;
-  while (reader->next(row)) {
-    check_cancelled(cancel, file);
-    survey.lists_of_words += row.has_words ? 1 : 0;
-    if (row.label) add(*row.label, is_json, io::place_of(file, row.line), survey);
+  for (const std::string& file : files) {
+    const auto reader = open_rows(file, schema, log);
+    Row row;
+    while (reader->next(row)) {
+      check_cancelled(cancel, file);
+      survey.lists_of_words += row.has_words ? 1 : 0;
+      if (row.label) add(*row.label, is_json(file), place_of_row(file, row), survey);
+    }
   }
   return survey;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the labels of a file look like, from one pass over its rows: enough to tell which task they
+// What the labels of files look like, from one pass over their rows: enough to tell which task they
 // are for.
 #pragma once
 
@@ -34,8 +34,8 @@ struct LabelSurvey {
 };
 
 /// Throws what open_rows and its reader throw, and Error{cancelled}.
-[[nodiscard]] LabelSurvey survey_labels(const std::string& file, RowSchema schema, BadRows bad_rows,
-                                        const std::atomic<bool>* cancel);
+[[nodiscard]] LabelSurvey survey_labels(const std::vector<std::string>& files, RowSchema schema,
+                                        BadRows bad_rows, const std::atomic<bool>* cancel);
 
 /// The error of labels that may mean two things, which the key `task` decides: a column of numbers
 /// with fractions in which few labels are no numbers, or which JSON has in quotes, and lists of 0

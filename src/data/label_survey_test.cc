@@ -9,7 +9,7 @@ namespace snug::data {
 namespace {
 
 LabelSurvey survey(const std::string& file) {
-  return survey_labels(file, {}, BadRows::stop, nullptr);
+  return survey_labels({file}, {}, BadRows::stop, nullptr);
 }
 
 /// A table whose labels these are, each as often.

@@ -36,6 +36,9 @@ class Permutation {
 [[nodiscard]] constexpr uint64_t epoch_stream(int64_t epoch) {
   return uint64_t{2} << 56 | static_cast<uint64_t>(epoch);
 }
+[[nodiscard]] constexpr uint64_t draw_stream(int64_t epoch) {
+  return uint64_t{5} << 56 | static_cast<uint64_t>(epoch);
+}
 [[nodiscard]] constexpr uint64_t window_stream(int64_t epoch, int64_t window) {
   return uint64_t{3} << 56 | (static_cast<uint64_t>(epoch) << 28 & 0xFFFFFFF0000000u) |
          (static_cast<uint64_t>(window) & 0xFFFFFFFu);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows on disk, read in any order into the caller's memory: token sequences (token_cache.h) or
-// images (image_file.h), and the columns beside them.
+// images (image_file.h, image_folder.h), and the columns beside them.
 #pragma once
 
 #include <cstdint>
@@ -53,6 +53,8 @@ class RowStore {
   /// The place of a column that the run asked for (kWeightColumn, kWindowColumn); none: it is not
   /// there.
   [[nodiscard]] virtual std::optional<size_t> find_column(std::string_view) const { return {}; }
+  /// What a row is called, where it is a file of its own; empty: nothing but its number.
+  [[nodiscard]] virtual std::string name(int64_t) const { return {}; }
   /// Lengths in tokens; 1 for an image.
   virtual void read_lengths(std::span<const int64_t> rows, std::span<int32_t> lengths) const = 0;
   /// Fills the buffers; allocates nothing. Throws Error{bad_data} or Error{io} where a file no

@@ -10,6 +10,7 @@
 #include "base/numbers.h"
 #include "base/utf8.h"
 #include "data/source.h"
+#include "io/gzip.h"
 
 namespace snug::data {
 namespace {
@@ -38,7 +39,18 @@ void check_distinct(const RowSchema& schema) {
   }
 }
 
+// Without the .gz behind the suffix that says what is packed.
+std::string_view unpacked_name(std::string_view file) {
+  if (file.ends_with(".gz")) file.remove_suffix(3);
+  return file;
+}
+
 }  // namespace
+
+bool is_json(const std::string& file) {
+  const std::string_view name = unpacked_name(file);
+  return name.ends_with(".jsonl") || name.ends_with(".json");
+}
 
 void BadRowLog::report(const Error& error) {
   if (policy == BadRows::stop) throw Error(error);
@@ -73,16 +85,21 @@ float parse_weight(std::string_view text, const std::string& column, const std::
 std::unique_ptr<RowReader> open_rows(const std::string& file, const RowSchema& schema,
                                      BadRowLog& log) {
   check_distinct(schema);
-  if (file.ends_with(".jsonl") || file.ends_with(".json")) {
+  const std::string_view name = unpacked_name(file);
+  if (name != file && !io::is_gzip(io::File::open_read(file)))
+    throw Error(ErrorCode::bad_data, file, "is no gzip archive, which its name says",
+                "name it without .gz, or pack it: gzip FILE");
+  if (is_json(file)) {
     if (schema.delimiter != 0)
-      throw Error(ErrorCode::bad_config, "delimiter", file + " is JSON lines, which have none",
-                  "leave delimiter away");
-    return open_jsonl(file, schema, log);
+      throw Error(ErrorCode::bad_config, "delimiter", file + " is JSON, which has none",
+                  "omit delimiter");
+    return open_json(file, schema, name.ends_with(".json"), log);
   }
-  if (file.ends_with(".tsv")) return open_delimited(file, schema, '\t', log);
-  if (file.ends_with(".csv")) return open_delimited(file, schema, ',', log);
+  if (name.ends_with(".tsv")) return open_delimited(file, schema, '\t', log);
+  if (name.ends_with(".csv")) return open_delimited(file, schema, ',', log);
   throw Error(ErrorCode::bad_config, file, "the kind of the file is unknown",
-              "name it .jsonl (one JSON object a line), .tsv or .csv");
+              "name it .jsonl (one JSON object a line), .json, .tsv or .csv; packed, .jsonl.gz and "
+              "so on");
 }
 
 }  // namespace snug::data

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows of text from JSON lines, TSV and CSV files, one at a time. Relies on pread into one fixed
-// buffer: a file may be any size, a row at most kMaxRowBytes. Owns every check of foreign text
-// (UTF-8, NUL, columns, types) and the policy for bad rows. Knows neither tokens nor label ids.
+// Rows of text from JSON, TSV and CSV files, one at a time, packed by gzip or not. Relies on pread
+// into one fixed buffer: a file may be any size, a row at most kMaxRowBytes. Owns every check of
+// foreign text (UTF-8, NUL, columns, types) and the policy for bad rows. Knows neither tokens nor
+// label ids.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,7 @@ namespace snug::data {
 inline constexpr int64_t kMaxRowBytes = int64_t{16} << 20;
 inline constexpr int64_t kMaxBadExamples = 5;
 
-/// What a text is. Lists of words exist in JSON lines alone.
+/// What a text is. Only JSON has lists of words.
 enum class TextForm : uint8_t { text, words, any };
 
 /// Which columns to read. The names of the fields are the configuration keys that errors tell the
@@ -57,6 +58,7 @@ struct Row {
   std::optional<RowLabel> label;  // none: null, missing or empty
   Quotes quotes = Quotes::none;   // the most of any field
   int64_t line = 0;               // 1-based line of the file where the row begins
+  int64_t item = 0;               // of an array of JSON: which object, from 1
 };
 
 enum class BadRows : uint8_t { stop, skip };
@@ -85,7 +87,7 @@ class RowReader {
   /// Error{bad_data} for a bad row (policy stop) or a file that is broken as a whole,
   /// Error{bad_config} for a missing column, Error{io}.
   [[nodiscard]] virtual bool next(Row& row) = 0;
-  /// Columns of the header, or of the first object of a .jsonl file (at most 32 names); empty
+  /// Columns of the header, or of the first object of JSON (at most 32 names); empty
   /// before the first row.
   [[nodiscard]] virtual const std::vector<std::string>& columns() const = 0;
   [[nodiscard]] virtual int64_t bytes_read() const = 0;
@@ -97,8 +99,9 @@ class RowReader {
 [[nodiscard]] float parse_weight(std::string_view text, const std::string& column,
                                  const std::string& where);
 
-/// Opens a file; its suffix decides: .jsonl or .json (one object a line), .tsv (header line, tabs,
-/// no quoting), .csv (RFC 4180 with a header). Where the schema has no delimiter, it is the
+/// Opens a file; its suffix decides: .jsonl (one object a line), .json (the same, or one array of
+/// objects where it begins so), .tsv (header line, tabs, no quoting), .csv (RFC 4180 with a
+/// header); behind it may stand .gz. Where the schema has no delimiter, it is the
 /// suffix's own, or of comma, semicolon, tab and bar the first under which the header has the
 /// text's column (and where none does, the one that cuts it, if the suffix's own does not). With
 /// another than the tab .tsv is read as .csv is. `log` outlives the reader. Throws Error{io} or

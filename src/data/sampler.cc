@@ -149,7 +149,7 @@ void TrainSampler::load(SampleWindow& window, int64_t epoch, int64_t index) cons
   window.drawn.resize(count);
   const Permutation order(part_.size(), options_.seed, epoch_stream(epoch));
   for (int64_t i = 0; i < count; ++i) {
-    window.drawn[i] = part_.row(order(first + i));
+    window.drawn[i] = options_.draw ? options_.draw(epoch, first + i) : part_.row(order(first + i));
   }
   read_lengths(window, lengths_);
   const int64_t full_rows = full_batches * batch_size;

@@ -3,12 +3,13 @@
 // lengths): not of the budget, the split into micro-batches or the threads. Memory: a window of
 // kWindowBatches batches.
 //
-// Design: an epoch is a keyed permutation of the part; inside windows of kWindowBatches batches
-// rows are sorted by length (ties keep the permuted order), cut into batches, and the batches
-// shuffled by key, so lengths in a batch are alike and batches come in random order. The remainder
-// (part size mod batch size) is cut off before sorting, as the last rows of the permutation, and is
-// the last batch of the epoch: a random sample, not always the longest rows. Where lengths are not
-// grouped, every batch is a random sample; its rows are sorted all the same.
+// Design: an epoch is a keyed permutation of the part, or as many draws from it; inside windows of
+// kWindowBatches batches rows are sorted by length (ties keep the permuted order), cut into
+// batches, and the batches shuffled by key, so lengths in a batch are alike and batches come in
+// random order. The remainder (part size mod batch size) is cut off before sorting, as the last
+// rows of the permutation, and is the last batch of the epoch: a random sample, not always the
+// longest rows. Where lengths are not grouped, every batch is a random sample; its rows are sorted
+// all the same.
 #pragma once
 
 #include <cstdint>
@@ -55,6 +56,8 @@ struct SamplerOptions {
   std::vector<int32_t> buckets{};  // from bucket_lengths
   bool drops_remainder = false;    // training: every batch is whole; other rows each epoch
   bool groups_by_length = true;    // training; false: batches are random samples
+  /// Training: the row of a draw, in place of each row of the part once (balanced_rows.h).
+  std::function<int64_t(int64_t epoch, int64_t number)> draw{};
 };
 
 /// The rows of a window and the batches they form; one per sampler, its memory reused.

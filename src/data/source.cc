@@ -41,17 +41,22 @@ void check_cancelled(const std::atomic<bool>* cancel, const std::string& file) {
     throw Error(ErrorCode::cancelled, file, "stopped on request");
 }
 
-void check_text(std::string_view bytes, const std::string& file, int64_t line) {
+std::string place_of_row(const std::string& file, int64_t line, int64_t item) {
+  const std::string place = io::place_of(file, line);
+  return item > 0 ? place + ", object " + std::to_string(item) : place;
+}
+
+void check_text(std::string_view bytes, const std::string& where) {
   if (const auto bad = first_invalid_utf8(bytes)) {
     constexpr std::string_view kHex = "0123456789ABCDEF";
     const auto byte = static_cast<unsigned char>(bytes[*bad]);
-    throw RowError(ErrorCode::bad_data, io::place_of(file, line),
+    throw RowError(ErrorCode::bad_data, where,
                    std::string("invalid UTF-8: byte 0x") + kHex[byte >> 4] + kHex[byte & 15] +
                        " at offset " + std::to_string(*bad) + " of the row",
                    std::string(kToUtf8) + ", or set bad_rows to skip");
   }
   if (const auto bad = bytes.find('\0'); bad != std::string_view::npos) {
-    throw RowError(ErrorCode::bad_data, io::place_of(file, line),
+    throw RowError(ErrorCode::bad_data, where,
                    "a NUL byte at offset " + std::to_string(bad) + " of the row",
                    "remove it, or set bad_rows to skip");
   }

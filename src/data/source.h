@@ -30,7 +30,14 @@ struct RowError : Error {
 /// The error of a row that the budget does not let be read.
 [[nodiscard]] Error unaffordable_row(const std::string& file, int64_t affordable_bytes);
 /// Throws RowError where the bytes of a row are not UTF-8 or hold a NUL.
-void check_text(std::string_view bytes, const std::string& file, int64_t line);
+void check_text(std::string_view bytes, const std::string& where);
+/// "file:line", and of an array of JSON "file:line, object 3".
+[[nodiscard]] std::string place_of_row(const std::string& file, int64_t line, int64_t item);
+[[nodiscard]] inline std::string place_of_row(const std::string& file, const Row& row) {
+  return place_of_row(file, row.line, row.item);
+}
+/// By its suffix.
+[[nodiscard]] bool is_json(const std::string& file);
 /// Throws Error{cancelled} where the flag is set; null: never.
 void check_cancelled(const std::atomic<bool>* cancel, const std::string& file);
 /// The first names, for error texts.
@@ -39,8 +46,9 @@ void check_cancelled(const std::atomic<bool>* cancel, const std::string& file);
 [[nodiscard]] Error missing_column(const std::string& where, const std::string& column,
                                    const std::string& key, const std::vector<std::string>& columns);
 
-[[nodiscard]] std::unique_ptr<RowReader> open_jsonl(const std::string& file,
-                                                    const RowSchema& schema, BadRowLog& log);
+/// `may_be_array`: where the file begins so.
+[[nodiscard]] std::unique_ptr<RowReader> open_json(const std::string& file, const RowSchema& schema,
+                                                   bool may_be_array, BadRowLog& log);
 [[nodiscard]] std::unique_ptr<RowReader> open_delimited(const std::string& file,
                                                         const RowSchema& schema, char usual,
                                                         BadRowLog& log);

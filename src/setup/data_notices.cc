@@ -88,6 +88,7 @@ std::vector<Warning> row_warnings(const std::string& file, const data::DataRepor
   warnings.add(
       "truncated_rows", report.truncated,
       longer + (config.overlong == "head_tail" ? "lose their middle (overlong: head_tail)"
+                : config.overlong == "tail"    ? "are cut at their beginning (overlong: tail)"
                                                : "are cut at their end (overlong: truncate)"));
   warnings.add("long_rows", report.dropped_long, longer + "are left out (overlong: drop)");
   warnings.add("windowed_rows", report.windowed,

@@ -1,58 +1,186 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows of images: CIFAR's binary files, normalised as the model's folder says.
+// Rows of images: CIFAR's binary files as they are, PNG and JPEG in folders framed and normalised
+// as the model's folder says.
 #include <fmt/ranges.h>
 
 #include <nlohmann/json.hpp>
 
 #include "data/image_file.h"
+#include "data/image_folder.h"
+#include "data/image_tree.h"
 #include "io/file.h"
 #include "setup/data_notices.h"
 #include "setup/image_processor.h"
 #include "setup/input.h"
 #include "setup/label_warnings.h"
+#include "setup/process_memory.h"
 #include "snug/error.h"
+#include "snug/memory.h"
 
 namespace snug::train {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Labelled as `rule` says. Throws Error{bad_config} where the model reads others.
-std::unique_ptr<const data::ImageFile> open_images(const Model& model, const std::string& path,
-                                                   const data::LabelRule& rule) {
-  if (!io::is_folder(path) && !path.ends_with(".bin")) {
-    throw Error(ErrorCode::bad_config, path,
-                "'" + model.name + "' reads images, and this is neither a folder nor a .bin file",
-                "give CIFAR-10 or CIFAR-100 in their binary version: a folder or a .bin file");
-  }
-  if (model.traits.image_size != data::kCifarSide ||
-      model.traits.image_channels != data::kCifarChannels) {
-    throw Error(ErrorCode::bad_config, "image_size",
-                "the images of " + path + " have 32 x 32 pixels of 3 channels, '" + model.name +
-                    "' reads " + std::to_string(model.traits.image_size) + " x " +
-                    std::to_string(model.traits.image_size) + " of " +
-                    std::to_string(model.traits.image_channels),
-                "set image_size to 32, or choose one of the models for CIFAR");
-  }
-  return std::make_unique<const data::ImageFile>(path, rule, model.normalization);
+/// One file or folder of images.
+struct OpenedImages {
+  std::unique_ptr<const data::RowStore> rows;
+  data::LabelSource label_source = data::LabelSource::data;
+  std::vector<int64_t> label_counts{};
+  std::optional<data::ImageFrame> frame{};  // of images in folders
+  data::ImageSize size{};
+  int64_t bad = 0;
+  std::vector<std::string> bad_examples{};
+  int64_t others = 0;
+};
+
+struct ImageRequest {
+  const RunConfig& config;
+  const RunOptions& options;
+  const Model& model;
+  const std::string& path;
+  data::LabelUse use = data::LabelUse::find;
+  data::LabelRule rule{};
+  std::string cache_path{};
+};
+
+void refuse_other_sizes(const Model& model, const std::string& path) {
+  if (model.traits.image_size == data::kCifarSide) return;
+  throw Error(ErrorCode::bad_config, "image_size",
+              "the images of " + path + " have 32 x 32 pixels of 3 channels, '" + model.name +
+                  "' reads " + std::to_string(model.traits.image_size) + " x " +
+                  std::to_string(model.traits.image_size) + " of " +
+                  std::to_string(model.traits.image_channels),
+              "set image_size to 32, or choose one of the models for CIFAR");
 }
 
-Json images_json(const std::string& file, const data::ImageFile& images) {
+OpenedImages open_cifar(const ImageRequest& request) {
+  refuse_other_sizes(request.model, request.path);
+  auto images = std::make_unique<const data::ImageFile>(request.path, request.rule,
+                                                        request.model.normalization);
+  OpenedImages opened{.rows = nullptr,
+                      .label_source = images->label_source(),
+                      .label_counts = images->label_counts(),
+                      .size = {data::kCifarSide, data::kCifarSide}};
+  opened.rows = std::move(images);
+  return opened;
+}
+
+data::ImageFolderSpec folder_spec(const ImageRequest& request) {
+  const RunConfig& config = request.config;
+  const int64_t side = request.model.traits.image_size;
+  data::ImageFolderSpec spec{
+      .folder = request.path,
+      .frame = image_frame(request.model),
+      .size = {side, side},
+      .has_classes = request.use != data::LabelUse::ignore,
+      .rule = request.rule,
+      .bad_rows = config.bad_rows == BadRows::skip ? data::BadRows::skip : data::BadRows::stop};
+  if (request.options.budgets_whole_process)
+    spec.affordable_bytes = affordable_image_bytes(resolve_memory(config.memory));
+  return spec;
+}
+
+data::ImageHooks hooks_of(const ImageRequest& request) {
+  const RunOptions& options = request.options;
+  const std::string folder = io::parent_folder(request.cache_path);
+  const bool is_in_memory = io::lies_in_memory(folder);
+  const auto tell = [&options, path = request.path](const char* what) {
+    return [&options, stage = what + path](int64_t done, int64_t total) {
+      if (options.callbacks.on_progress) options.callbacks.on_progress({stage, done, total});
+    };
+  };
+  data::ImageHooks hooks{.comparing = tell("comparing "), .decoding = {}, .cancel = options.cancel};
+  hooks.decoding = [=, decoding = tell("decoding ")](int64_t done, int64_t total) {
+    if (is_in_memory) require_memory_for_files(folder);
+    decoding(done, total);
+  };
+  return hooks;
+}
+
+void tell_of_folder(const ImageRequest& request, const OpenedImages& opened) {
+  const std::string by = request.model.image_processor.empty()
+                             ? "there is no " + std::string(kImageProcessorFile)
+                             : request.model.image_processor;
+  say(request.options, "images of " + request.path + ": " + opened.frame->text() + " (" + by + ")");
+  if (opened.others > 0)
+    say(request.options, std::to_string(opened.others) + " files in " + request.path +
+                             " are no images of a class and are passed over");
+  if (opened.bad == 0) return;
+  const int64_t all = opened.rows->rows() + opened.bad;
+  warn(request.options,
+       Warning{.code = "bad_rows",
+               .text = std::to_string(opened.bad) + " of " + std::to_string(all) + " images of " +
+                       request.path + " cannot be read and " +
+                       (request.use == data::LabelUse::ignore ? "have null in place of a prediction"
+                                                              : "are left out") +
+                       " (bad_rows: skip), such as " + opened.bad_examples.front(),
+               .count = opened.bad,
+               .share = static_cast<double>(opened.bad) / static_cast<double>(all)});
+}
+
+OpenedImages open_folder(const ImageRequest& request) {
+  const data::ImageFolderSpec spec = folder_spec(request);
+  auto images = data::ImageFolder::open(request.cache_path + ".images", spec,
+                                        request.model.normalization, hooks_of(request));
+  const data::ImageFacts& facts = images->facts();
+  OpenedImages opened{.rows = nullptr,
+                      .label_source = facts.label_source,
+                      .label_counts = facts.label_counts,
+                      .frame = spec.frame,
+                      .size = images->size(),
+                      .bad = facts.bad,
+                      .bad_examples = facts.bad_examples,
+                      .others = facts.others};
+  opened.rows = std::move(images);
+  tell_of_folder(request, opened);
+  return opened;
+}
+
+/// Labelled as the rule says. Throws Error{bad_config} where the model reads others.
+OpenedImages open_images(const ImageRequest& request) {
+  const bool is_folder = io::is_folder(request.path);
+  if (!is_folder && !request.path.ends_with(".bin")) {
+    throw Error(
+        ErrorCode::bad_config, request.path,
+        "'" + request.model.name + "' reads images, and this is neither a folder nor a .bin file",
+        "give a folder of PNG and JPEG files with a folder for each class, or CIFAR-10 or "
+        "CIFAR-100 in their binary version: a folder or a .bin file (docs/data.md)");
+  }
+  if (request.model.traits.image_channels != data::kCifarChannels)
+    throw Error(ErrorCode::bad_config, request.path,
+                "images have 3 channels, '" + request.model.name + "' reads " +
+                    std::to_string(request.model.traits.image_channels),
+                "choose a model of 3 channels");
+  if (is_folder && !data::holds_cifar(request.path)) return open_folder(request);
+  return open_cifar(request);
+}
+
+Json images_json(const std::string& file, const OpenedImages& images) {
   Json json = {{"file", file},
-               {"rows", images.rows()},
-               {"image", {data::kCifarSide, data::kCifarSide, data::kCifarChannels}}};
+               {"rows", images.rows->rows()},
+               {"image", {images.size.height, images.size.width, data::kCifarChannels}}};
+  if (images.frame) {
+    json["frame"] = images.frame->text();
+    json["bad"] = images.bad;
+    json["bad_examples"] = images.bad_examples;
+    json["other_files"] = images.others;
+  }
   json["labels"] = Json::object();
-  const std::vector<std::string> names = data::told_apart(images.labels().names());
-  for (size_t i = 0; i < images.label_counts().size(); ++i)
-    json["labels"][names[i]] = images.label_counts()[i];
+  const std::vector<std::string> names = data::told_apart(images.rows->labels().names());
+  for (size_t i = 0; i < images.label_counts.size(); ++i)
+    json["labels"][names[i]] = images.label_counts[i];
   return json;
 }
 
 std::string images_text(const Json& json) {
-  return fmt::format("data {}\n  {} images of {} pixels and channels\n",
-                     json["file"].get<std::string>(), json["rows"].get<int64_t>(),
-                     json["image"].dump()) +
-         labels_text(json["labels"]);
+  std::string text =
+      fmt::format("data {}\n  {} images of {} pixels and channels", json["file"].get<std::string>(),
+                  json["rows"].get<int64_t>(), json["image"].dump());
+  if (json.contains("frame"))
+    text += fmt::format(" ({}), {} bad, {} other files", json["frame"].get<std::string>(),
+                        json["bad"].get<int64_t>(), json["other_files"].get<int64_t>());
+  return text + "\n" + labels_text(json["labels"]);
 }
 
 class ImageInput final : public Input {
@@ -109,40 +237,73 @@ std::vector<std::string> ImageInput::notices(const Model& model) const {
 }
 
 void ImageInput::open_training(const RunConfig& config, const RunOptions& options,
-                               const Model& model, const std::string&, const WorkFolder&,
+                               const Model& model, const std::string&, const WorkFolder& work,
                                RunData& run) const {
-  auto train = open_images(model, config.train_file, model.label_rule);
-  if (const std::string notice = check_processing(model, true); !notice.empty())
-    say(options, notice);
-  run.labels = train->labels();
-  run.label_source = train->label_source();
-  run.label_counts = train->label_counts();
+  OpenedImages train = open_images({.config = config,
+                                    .options = options,
+                                    .model = model,
+                                    .path = config.train_file,
+                                    .use = data::LabelUse::find,
+                                    .rule = model.label_rule,
+                                    .cache_path = work.path() + "/train"});
+  run.labels = train.rows->labels();
+  run.label_source = train.label_source;
+  run.label_counts = train.label_counts;
+  run.frame = train.frame;
+  if (!train.frame) say(options, check_processing(model, true));
   say(options, label_notice(config.train_file, run.labels, run.label_source));
   warn(options, label_warnings(config.train_file, run.labels, run.label_counts));
-  run.train = std::move(train);
+  run.train = std::move(train.rows);
   run.buckets = {static_cast<int32_t>(model.traits.image_size)};
   if (config.validation_file.empty()) return;
-  run.validation =
-      open_images(model, config.validation_file, {.model = run.labels.names(), .is_trained = true});
+  OpenedImages validation = open_images({.config = config,
+                                         .options = options,
+                                         .model = model,
+                                         .path = config.validation_file,
+                                         .use = data::LabelUse::known,
+                                         .rule = {.model = run.labels.names(), .is_trained = true},
+                                         .cache_path = work.path() + "/validation"});
+  run.validation = std::move(validation.rows);
 }
 
-// Labels are not read in a prediction, but these files hold them.
-TrainedRows ImageInput::open_rows(const RunConfig&, const RunOptions&, const Model& model,
-                                  const Tokenizer*, const std::string& file, data::LabelUse use,
-                                  const std::string&) const {
-  (void)check_processing(model, false);
-  const data::LabelRule rule = use == data::LabelUse::known ? model.label_rule : data::LabelRule{};
-  return {.rows = open_images(model, file, rule),
-          .buckets = {static_cast<int32_t>(model.traits.image_size)},
-          .skipped = 0};
+// Labels are not read in a prediction, but CIFAR's files hold them.
+TrainedRows ImageInput::open_rows(const RunConfig& config, const RunOptions& options,
+                                  const Model& model, const Tokenizer*, const std::string& file,
+                                  data::LabelUse use, const std::string& cache_path) const {
+  const bool is_labelled = use == data::LabelUse::known;
+  const ImageRequest request{.config = config,
+                             .options = options,
+                             .model = model,
+                             .path = file,
+                             .use = use,
+                             .rule = is_labelled ? model.label_rule : data::LabelRule{},
+                             .cache_path = cache_path};
+  OpenedImages images = open_images(request);
+  if (!images.frame) (void)check_processing(model, false);
+  TrainedRows trained{.rows = std::move(images.rows),
+                      .buckets = {static_cast<int32_t>(model.traits.image_size)},
+                      .skipped = {}};
+  if (images.bad > 0 && !is_labelled) {
+    const data::ImageFolderSpec spec = folder_spec(request);
+    trained.skipped.emplace(cache_path + ".skipped", [&](const SkippedRows::Add& add) {
+      data::for_each_bad_image(spec, add);
+    });
+  }
+  return trained;
 }
 
 Inspection ImageInput::inspect(const InspectRequest& request) const {
   Inspection found;
   for (const std::string& file : request.files) {
-    const auto images = open_images(*request.model, file, request.model->label_rule);
-    if (found.labels.size() == 0) found.labels = images->labels();
-    found.files.push_back(images_json(file, *images));
+    const OpenedImages images = open_images({.config = request.config,
+                                             .options = request.options,
+                                             .model = *request.model,
+                                             .path = file,
+                                             .use = data::LabelUse::find,
+                                             .rule = request.model->label_rule,
+                                             .cache_path = request.folder + "/inspect"});
+    if (found.labels.size() == 0) found.labels = images.rows->labels();
+    found.files.push_back(images_json(file, images));
     found.text += images_text(found.files.back());
   }
   return found;

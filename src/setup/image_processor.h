@@ -6,6 +6,7 @@
 #include <string>
 
 #include "data/image_file.h"
+#include "data/image_frame.h"
 #include "setup/model.h"
 
 namespace snug::train {
@@ -16,13 +17,19 @@ inline constexpr const char* kImageProcessorFile = "preprocessor_config.json";
 /// values that are none.
 void read_image_processor(const std::string& folder, Model& model);
 
-/// Images are normalised and nothing else: throws Error{bad_data} for the first key of the file by
-/// which the values of images would become others, and for one by which they would be resized or
-/// cut. Where the model is trained on images as they are, that is said instead, in what is
-/// returned: what it writes then says so. A caller's own images are what the caller made them, so
-/// this is asked where rows are opened.
+/// CIFAR's images are normalised and nothing else: throws Error{bad_data} for the first key of the
+/// file by which the values of images would become others, and for one by which they would be
+/// resized or cut. Where the model is trained on images as they are, that is said instead, in what
+/// is returned: what it writes then says so. A caller's own images are what the caller made them,
+/// so this is asked where rows are opened.
 std::string check_processing(const Model& model, bool trains);
 
+/// What the folder's file does with images of any size before it normalises them; without the file,
+/// they are resized to the model's square (bilinear). Throws Error{bad_data} for steps that Snug
+/// does not take, and Error{bad_config} where the result is not the model's size.
+[[nodiscard]] data::ImageFrame image_frame(const Model& model);
+
+/// With model.frame, for images of any size; else for those of the model's size.
 [[nodiscard]] std::string image_processor_json(const Model& model);
 
 }  // namespace snug::train

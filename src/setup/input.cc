@@ -61,27 +61,49 @@ RunData open_training_data(const RunConfig& config, const RunOptions& options, c
     run.validation_part = split.validation;
   }
   warn(options, run_label_warnings(config, model, run));
+  if (config.sampler == "balanced")
+    run.balanced = balanced_rows(config, run, *model.task->rows, work.path() + "/balanced");
   return run;
 }
+
+namespace {
+
+/// The label of a row, where the form has one: its ids are read into `values`.
+std::function<int32_t(int64_t row)> label_reader(const data::RowStore& rows,
+                                                 const data::RowForm& form,
+                                                 data::RowColumns& values) {
+  const auto column = std::find_if(
+      form.columns.begin(), form.columns.end(),
+      [](const data::ColumnSpec& each) { return each.type == data::ColumnType::label; });
+  SNUG_CHECK(column != form.columns.end() && column->form == data::ColumnForm::scalar,
+             "one label a row is needed");
+  const auto index = static_cast<size_t>(column - form.columns.begin());
+  values.reserve(rows.most_values());
+  return [&rows, &values, index](int64_t row) {
+    rows.read_columns(row, values);
+    return values.integers(index).front();
+  };
+}
+
+}  // namespace
 
 data::Split split_of(const RunConfig& config, const data::RowStore& rows,
                      const data::RowForm& form) {
   const auto seed = static_cast<uint64_t>(config.seed);
   if (!config.stratify) return data::split_rows(rows.rows(), config.validation_split, seed);
   // Of the tasks that take the key a row has one label.
-  const auto column = std::find_if(
-      form.columns.begin(), form.columns.end(),
-      [](const data::ColumnSpec& each) { return each.type == data::ColumnType::label; });
-  SNUG_CHECK(column != form.columns.end() && column->form == data::ColumnForm::scalar,
-             "stratify needs one label a row");
-  const auto index = static_cast<size_t>(column - form.columns.begin());
   data::RowColumns values;
-  values.reserve(rows.most_values());
-  const auto label_of = [&](int64_t row) {
-    rows.read_columns(row, values);
-    return values.integers(index).front();
-  };
-  return data::split_by_label(rows.rows(), label_of, config.validation_split, seed);
+  return data::split_by_label(rows.rows(), label_reader(rows, form, values),
+                              config.validation_split, seed);
+}
+
+std::unique_ptr<const data::BalancedRows> balanced_rows(const RunConfig& config, const RunData& run,
+                                                        const data::RowForm& form,
+                                                        const std::string& scratch) {
+  data::RowColumns values;
+  return std::make_unique<const data::BalancedRows>(run.train_part, run.labels.size(),
+                                                    label_reader(*run.train, form, values),
+                                                    static_cast<uint64_t>(config.seed), scratch);
 }
 
 std::string labels_text(const nlohmann::ordered_json& labels) {

@@ -14,6 +14,7 @@
 #include "io/atomic_folder.h"
 #include "setup/model.h"
 #include "setup/run_data.h"
+#include "setup/skipped_rows.h"
 
 namespace snug::train {
 
@@ -21,7 +22,7 @@ namespace snug::train {
 struct TrainedRows {
   std::unique_ptr<const data::RowStore> rows;
   std::vector<int32_t> buckets;
-  int64_t skipped = 0;  // rows of the file that cannot be read
+  std::optional<SkippedRows> skipped;  // of a prediction, where there are any
 };
 
 /// A file of rows that is to be inspected.
@@ -79,6 +80,7 @@ class Input {
   [[nodiscard]] virtual std::unique_ptr<const Tokenizer> open_trained(RunConfig& config,
                                                                       const RunOptions& options,
                                                                       const Model& model) const = 0;
+  /// `cache_path` has no suffix.
   [[nodiscard]] virtual TrainedRows open_rows(const RunConfig& config, const RunOptions& options,
                                               const Model& model, const Tokenizer* tokenizer,
                                               const std::string& file, data::LabelUse use,
@@ -101,6 +103,12 @@ class Input {
 /// of this form.
 [[nodiscard]] data::Split split_of(const RunConfig& config, const data::RowStore& rows,
                                    const data::RowForm& form);
+
+/// Where they lie by class (sampler: balanced).
+[[nodiscard]] std::unique_ptr<const data::BalancedRows> balanced_rows(const RunConfig& config,
+                                                                      const RunData& run,
+                                                                      const data::RowForm& form,
+                                                                      const std::string& scratch);
 
 /// For inspections: how many rows each label has.
 [[nodiscard]] std::string labels_text(const nlohmann::ordered_json& labels);

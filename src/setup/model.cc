@@ -103,7 +103,7 @@ void fit_model(Model& model, const RunConfig& config, ModelFacts facts) {
   check_length(config, model);
   model.limits = {.max_length = config.max_seq_length, .overlong = {}, .stride = config.stride};
   // What of the others keeps a text does so at its beginning.
-  if (config.overlong == "head_tail" || config.overlong == "window")
+  if (config.overlong == "tail" || config.overlong == "head_tail" || config.overlong == "window")
     model.limits.overlong = config.overlong;
   if (facts.num_labels == 0) facts.num_labels = config.num_labels;
   if (model.config_file.empty() && facts.vocab_size == 0) facts.vocab_size = config.vocab_size;

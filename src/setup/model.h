@@ -4,10 +4,12 @@
 // families is in src/models; nothing here knows one of them.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "data/image_file.h"
+#include "data/image_frame.h"
 #include "data/label_map.h"
 #include "models/family.h"
 #include "snug/config.h"
@@ -43,6 +45,7 @@ struct Model {
   int64_t header_bytes = 0;                // of that folder's files and the adapters'
   data::LabelRule label_rule;              // how labels of data become ids
   data::ImageNormalization normalization;  // of images, as the weights were trained
+  std::optional<data::ImageFrame> frame;   // of the images of a run; none: they are as they are
   std::string image_processor;             // the file that says so; empty: there is none
   TextLimits limits;                       // of the run's texts
 

@@ -47,6 +47,7 @@ constexpr int64_t kBytesPerHeaderByte = 12;   // names, shapes and places of ten
 constexpr int64_t kPreparationBytes = 22 * kMiB;  // program, one row, the cache's buffers
 constexpr int64_t kBytesPerRowByte = 8;
 constexpr int64_t kLeastRowBytes = 256 * kKiB;
+constexpr int64_t kLeastImageBytes = 2 * kMiB;
 constexpr int64_t kStartupBytesPerToken = 512;        // of a tokenizer's file as a document
 constexpr int64_t kPlanningBytes = 1536 * kKiB;       // of a part of the longest program
 constexpr int64_t kPlanningBytesForward = 96 * kKiB;  // of a part without a backward pass
@@ -133,6 +134,10 @@ int64_t naming_bytes(const Model& model) {
   const models::ProgramSize size = model.size(1);
   return kNamingBytes + kNamingBytesOfPart * size.parts +
          kNamingBytesOfLayerPart * size.layer_parts;
+}
+
+int64_t affordable_image_bytes(int64_t budget) {
+  return std::max(kLeastImageBytes, budget - kPreparationBytes);
 }
 
 int64_t affordable_row_bytes(int64_t budget, int64_t model_bytes) {

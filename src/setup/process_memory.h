@@ -56,6 +56,9 @@ struct ProcessNeeds {
 /// weights by name: what every verb does first. As measured, without room.
 [[nodiscard]] int64_t naming_bytes(const Model& model);
 
+/// What decoding one image may take within a budget, before the run's memory exists.
+[[nodiscard]] int64_t affordable_image_bytes(int64_t budget);
+
 /// The longest row that may be read within a budget: reading, normalising and cutting it into
 /// tokens takes eight times its bytes, and `model_bytes` for each byte of a word, which may be all
 /// of it.

@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <utility>
 
+#include "data/row_files.h"
+#include "data/source.h"
 #include "io/file.h"
 #include "io/weight_files.h"
 #include "setup/adapter_config.h"
@@ -92,21 +94,21 @@ std::unique_ptr<const Tokenizer> learn_tokenizer(const RunConfig& config, const 
                              .seed = static_cast<uint64_t>(config.seed),
                              .lowercase = true});
   data::BadRowLog log{.policy = policy_of(config)};
-  const auto reader =
-      data::open_rows(config.train_file, schema_of(config, options, false, form, nullptr), log);
-  data::Row row;
   int64_t count = 0;
-  while (reader->next(row)) {
-    learner.add(row.text);
-    for (const std::string& word : row.words) learner.add(word);
-    if (!row.pair.empty()) learner.add(row.pair);
-    if (++count % 4096 != 0) continue;
-    if (options.cancel != nullptr && options.cancel->load()) {
-      throw Error(ErrorCode::cancelled, config.train_file, "stopped on request");
-    }
-    if (options.callbacks.on_progress) {
-      options.callbacks.on_progress(
-          {"reading words of " + config.train_file, reader->bytes_read(), reader->total_bytes()});
+  for (const std::string& file : data::row_files(config.train_file)) {
+    const auto reader =
+        data::open_rows(file, schema_of(config, options, false, form, nullptr), log);
+    data::Row row;
+    while (reader->next(row)) {
+      learner.add(row.text);
+      for (const std::string& word : row.words) learner.add(word);
+      if (!row.pair.empty()) learner.add(row.pair);
+      if (++count % 4096 != 0) continue;
+      data::check_cancelled(options.cancel, file);
+      if (options.callbacks.on_progress) {
+        options.callbacks.on_progress(
+            {"reading words of " + file, reader->bytes_read(), reader->total_bytes()});
+      }
     }
   }
   if (count == 0)
@@ -119,11 +121,17 @@ std::unique_ptr<const Tokenizer> learn_tokenizer(const RunConfig& config, const 
 data::Overlong overlong_of(const RunConfig& config) {
   for (const auto& [word, overlong] : {std::pair{"error", data::Overlong::error},
                                        {"drop", data::Overlong::drop},
+                                       {"tail", data::Overlong::tail},
                                        {"head_tail", data::Overlong::head_tail},
                                        {"window", data::Overlong::window}}) {
     if (config.overlong == word) return overlong;
   }
   return data::Overlong::truncate;
+}
+
+Cut cut_of(data::Overlong overlong) {
+  if (overlong == data::Overlong::tail) return Cut::begin;
+  return overlong == data::Overlong::head_tail ? Cut::middle : Cut::end;
 }
 
 /// Rows as ids, whatever `overlong` makes of long ones; windows of a row are asked for one after
@@ -136,7 +144,7 @@ class RowEncoder {
         stride_(config.stride),
         has_words_(form.has_words),
         has_windows_(overlong_of(config) == data::Overlong::window),
-        cut_(overlong_of(config) == data::Overlong::head_tail ? Cut::middle : Cut::end) {}
+        cut_(cut_of(overlong_of(config))) {}
 
   void operator()(const data::RowText& row, data::EncodedRow& out) {
     if (has_windows_) {
@@ -231,21 +239,16 @@ std::unique_ptr<const Tokenizer> open_tokenizer(const RunConfig& config, const R
   return std::make_unique<const Tokenizer>(Tokenizer::load(path));
 }
 
-namespace {
-
-// Files in memory are not given back as others are when memory is short: the process is killed.
 void require_memory_for_files(const std::string& folder) {
   constexpr int64_t kLeast = int64_t{32} << 20;
   const MemoryLimit left = memory_left();
   if (left.bytes - current_rss_bytes() >= kLeast) return;
   throw Error(ErrorCode::out_of_budget, folder,
-              "it lies in memory (tmpfs), and the tokens of the rows that are written there leave "
+              "it lies in memory (tmpfs), and what is written there of the rows leaves "
               "too little of the " +
                   left.source + " to go on",
               "name a folder on a disk: cache_dir, or output_dir; where neither is given, TMPDIR");
 }
-
-}  // namespace
 
 data::TokenCache open_file(const RunConfig& config, const RunOptions& options,
                            const Tokenizer& tokenizer, const std::string& file,
@@ -256,7 +259,7 @@ data::TokenCache open_file(const RunConfig& config, const RunOptions& options,
   if (labels.use == data::LabelUse::find) schema.weight_column = config.weight_column;
   std::string fingerprint = tokenizer.fingerprint();
   if (!schema.text_pair_column.empty() && !tokenizer.has_type_ids()) fingerprint += " of one type";
-  const data::CacheSpec spec{.files = {file},
+  const data::CacheSpec spec{.files = data::row_files(file),
                              .schema = std::move(schema),
                              .form = labels.form,
                              .width = labels.width,
@@ -293,9 +296,10 @@ data::TokenCache open_file(const RunConfig& config, const RunOptions& options,
 }
 
 const tasks::Task& task_of_labels(const RunConfig& config, const RunOptions& options) {
-  const data::LabelSurvey survey = data::survey_labels(
-      config.train_file, schema_of(config, options, true, data::one_label(), nullptr),
-      policy_of(config), options.cancel);
+  const data::LabelSurvey survey =
+      data::survey_labels(data::row_files(config.train_file),
+                          schema_of(config, options, true, data::one_label(), nullptr),
+                          policy_of(config), options.cancel);
   if (const auto doubt = data::doubt_of(survey, config.train_file)) throw Error(*doubt);
   const tasks::Task& task = tasks::task_of_labels(survey);
   say(options,
@@ -312,11 +316,13 @@ void check_tokenizer(const RunConfig& config, const Tokenizer& own) {
       "leave tokenizer away: the run goes on with its own, in last/");
 }
 
-void read_first_row(const RunConfig& config, const RunOptions& options, const std::string& file,
-                    const data::RowForm& form) {
-  data::BadRowLog log{.policy = policy_of(config)};
-  data::Row row;
-  (void)data::open_rows(file, schema_of(config, options, true, form, nullptr), log)->next(row);
+void read_first_rows(const RunConfig& config, const RunOptions& options, const std::string& file,
+                     const data::RowForm& form) {
+  for (const std::string& each : data::row_files(file)) {
+    data::BadRowLog log{.policy = policy_of(config)};
+    data::Row row;
+    (void)data::open_rows(each, schema_of(config, options, true, form, nullptr), log)->next(row);
+  }
 }
 
 data::RowSchema predicted_schema(const RunConfig& config, const RunOptions& options,
@@ -328,15 +334,20 @@ data::RowSchema predicted_schema(const RunConfig& config, const RunOptions& opti
 
 data::TrainSampler train_sampler(const RunConfig& config, const RunData& run) {
   const data::RowStore& store = *run.train;
-  return data::TrainSampler(run.train_part,
-                            [&store](std::span<const int64_t> rows, std::span<int32_t> lengths) {
-                              store.read_lengths(rows, lengths);
-                            },
-                            {.batch_size = config.train_batch_size,
-                             .seed = static_cast<uint64_t>(config.seed),
-                             .buckets = run.buckets,
-                             .drops_remainder = run.drops_remainder,
-                             .groups_by_length = config.group_by_length});
+  data::SamplerOptions options{.batch_size = config.train_batch_size,
+                               .seed = static_cast<uint64_t>(config.seed),
+                               .buckets = run.buckets,
+                               .drops_remainder = run.drops_remainder,
+                               .groups_by_length = config.group_by_length};
+  if (run.balanced)
+    options.draw = [&rows = *run.balanced](int64_t epoch, int64_t number) {
+      return rows.row(epoch, number);
+    };
+  return {run.train_part,
+          [&store](std::span<const int64_t> rows, std::span<int32_t> lengths) {
+            store.read_lengths(rows, lengths);
+          },
+          std::move(options)};
 }
 
 }  // namespace snug::train

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "data/balanced_rows.h"
+#include "data/image_frame.h"
 #include "data/row_store.h"
 #include "data/sampler.h"
 #include "data/split.h"
@@ -38,14 +40,16 @@ struct RunData {
   std::unique_ptr<const Tokenizer> tokenizer;  // null where rows are no texts
   data::Labels labels;
   data::LabelSource label_source = data::LabelSource::data;
-  std::vector<int64_t> label_counts;  // by id: how often each stands in the rows of `train`
-  int64_t num_labels = 0;             // where labels have no names: how many numbers a row's has
+  std::vector<int64_t> label_counts;      // by id: how often each stands in the rows of `train`
+  std::optional<data::ImageFrame> frame;  // of images in folders
+  int64_t num_labels = 0;  // where labels have no names: how many numbers a row's has
   std::unique_ptr<const data::RowStore> train;
   std::unique_ptr<const data::RowStore> validation;  // null: the held-out share of `train`
   data::Part train_part;
   data::Part validation_part;
   std::vector<int32_t> buckets;
 
+  std::unique_ptr<const data::BalancedRows> balanced;  // of train_part (sampler: balanced)
   bool learns_vocabulary = false;
   bool drops_remainder = false;  // batches of training are whole: the model has batch norm
 
@@ -70,10 +74,14 @@ struct RunData {
 /// Throws Error{bad_config} where the configuration names other tokens than a resumed run's own: it
 /// keeps them.
 void check_tokenizer(const RunConfig& config, const Tokenizer& own);
-/// A file that cannot be opened, or has no such columns, is to be known before a vocabulary is
+/// Files that cannot be opened, or have no such columns, are to be known before a vocabulary is
 /// learned.
-void read_first_row(const RunConfig& config, const RunOptions& options, const std::string& file,
-                    const data::RowForm& form);
+void read_first_rows(const RunConfig& config, const RunOptions& options, const std::string& file,
+                     const data::RowForm& form);
+/// Files in memory are not given back as others are when memory is short: the process is killed.
+/// Throws Error{out_of_budget} where what is written to this folder, which lies there, leaves too
+/// little.
+void require_memory_for_files(const std::string& folder);
 
 /// How the rows of a file are read to be predicted: without labels.
 [[nodiscard]] data::RowSchema predicted_schema(const RunConfig& config, const RunOptions& options,
@@ -91,7 +99,7 @@ struct FileLabels {
   data::LabelRule rule{};  // with LabelUse::known only is_trained counts
   data::Labels known{};    // with LabelUse::known
 };
-/// One file of text. Says which rows are left out.
+/// Rows of text, of the files that `file` means (data/row_files.h). Says which rows are left out.
 [[nodiscard]] data::TokenCache open_file(const RunConfig& config, const RunOptions& options,
                                          const Tokenizer& tokenizer, const std::string& file,
                                          const FileLabels& labels, const std::string& cache_path);

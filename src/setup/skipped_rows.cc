@@ -11,23 +11,31 @@ constexpr int64_t kStopRows = 4096;
 
 }  // namespace
 
-SkippedRows::SkippedRows(const std::string& file, const data::RowSchema& schema,
-                         const std::string& scratch)
+SkippedRows::SkippedRows(const std::string& scratch, const std::function<void(const Add&)>& find)
     : file_(io::open_nameless(scratch)) {
-  int64_t rows = 0;
-  data::BadRowLog log{.policy = data::BadRows::skip};
-  log.on_skip = [&](const std::string& reason) {
-    const Record record{.number = rows++, .bytes = static_cast<int64_t>(reason.size())};
+  find([&](int64_t number, const std::string& reason) {
+    const Record record{.number = number, .bytes = static_cast<int64_t>(reason.size())};
     file_.write_all(&record, sizeof record);
     file_.write_all(reason.data(), record.bytes);
     written_ += static_cast<int64_t>(sizeof record) + record.bytes;
-  };
-  const auto reader = data::open_rows(file, schema, log);
-  data::Row row;
-  while (reader->next(row)) {
-    if (rows++ % kStopRows == 0) stop_point();
-  }
+  });
   read_record();
+}
+
+SkippedRows skipped_texts(const std::vector<std::string>& files, const data::RowSchema& schema,
+                          const std::string& scratch) {
+  return {scratch, [&](const SkippedRows::Add& add) {
+            int64_t rows = 0;
+            data::BadRowLog log{.policy = data::BadRows::skip};
+            log.on_skip = [&](const std::string& reason) { add(rows++, reason); };
+            for (const std::string& file : files) {
+              const auto reader = data::open_rows(file, schema, log);
+              data::Row row;
+              while (reader->next(row)) {
+                if (rows++ % kStopRows == 0) stop_point();
+              }
+            }
+          }};
 }
 
 void SkippedRows::read_record() {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "data/row_files.h"
 #include "setup/data_notices.h"
 #include "setup/input.h"
 #include "setup/label_warnings.h"
@@ -153,14 +154,20 @@ class TextInput final : public Input {
   [[nodiscard]] Inspection inspect(const InspectRequest& request) const override;
 };
 
-// Where training cuts texts at another length than the folder was made for.
+// Where training cuts texts at another length than the folder was made for, or at the other side.
 std::vector<std::string> TextInput::notices(const Model& model) const {
   if (model.weights_folder.empty()) return {};
-  const int64_t saved = Tokenizer::saved_limits(model.weights_folder).max_length;
-  if (saved == 0 || saved == model.limits.max_length) return {};
-  return {"texts are cut at " + std::to_string(model.limits.max_length) +
-          " tokens (max_seq_length); model_max_length of " + model.weights_folder + " is " +
-          std::to_string(saved)};
+  const TextLimits saved = Tokenizer::saved_limits(model.weights_folder);
+  std::vector<std::string> texts;
+  if (saved.max_length != 0 && saved.max_length != model.limits.max_length)
+    texts.push_back("texts are cut at " + std::to_string(model.limits.max_length) +
+                    " tokens (max_seq_length); model_max_length of " + model.weights_folder +
+                    " is " + std::to_string(saved.max_length));
+  if (saved.overlong == "tail" && model.limits.overlong.empty())
+    texts.push_back("of long texts the first tokens stay; the tokenizer of " +
+                    model.weights_folder +
+                    " has truncation_side left, by which the last would (overlong: tail)");
+  return texts;
 }
 
 // Which label an id means is said wherever a file has no names.
@@ -175,7 +182,7 @@ void TextInput::open_training(const RunConfig& config, const RunOptions& options
   const data::RowForm& form = *model.task->rows;
   run.learns_vocabulary = learns_vocabulary(config, tokenizer_folder);
   if (!config.validation_file.empty())
-    read_first_row(config, options, config.validation_file, form);
+    read_first_rows(config, options, config.validation_file, form);
   run.tokenizer = open_tokenizer(config, options, tokenizer_folder, form);
   if (!tokenizer_folder.empty()) check_tokenizer(config, *run.tokenizer);
   auto train = std::make_unique<data::TokenCache>(
@@ -218,12 +225,17 @@ TrainedRows TextInput::open_rows(const RunConfig& config, const RunOptions& opti
                     .known = {}};
   if (use == data::LabelUse::known) labels.known = data::Labels::from_names(model.labels);
   auto cache = std::make_unique<data::TokenCache>(
-      open_file(config, options, *tokenizer, file, labels, cache_path));
+      open_file(config, options, *tokenizer, file, labels, cache_path + ".tokens"));
   say_ids(options, file, *cache);
   const auto most = static_cast<int32_t>(config.max_seq_length);
   std::vector<int32_t> buckets = data::bucket_lengths(most, cache->max_length());
-  const int64_t skipped = cache->report().bad;
-  return {.rows = std::move(cache), .buckets = std::move(buckets), .skipped = skipped};
+  TrainedRows trained{.rows = nullptr, .buckets = std::move(buckets), .skipped = {}};
+  if (use == data::LabelUse::ignore && cache->report().bad > 0)
+    trained.skipped = skipped_texts(
+        data::row_files(file), predicted_schema(config, options, *model.task->rows, *tokenizer),
+        cache_path + ".skipped");
+  trained.rows = std::move(cache);
+  return trained;
 }
 
 Inspection TextInput::inspect(const InspectRequest& request) const {

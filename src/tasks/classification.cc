@@ -117,7 +117,8 @@ class ClassMeter final : public Meter {
         counts_(names_.size()),
         kept_(scored_labels(names_), rows, context.settings),
         scores_(kept_.are_kept() ? names_.size() : 0),
-        has_label_(scored_labels(names_).size()) {}
+        has_label_(scored_labels(names_).size()),
+        f1_label_(find_f1_label(context)) {}
 
   void add(const data::RowColumns& row, std::span<const float> logits) override {
     const int32_t label = label_of(row);
@@ -151,6 +152,10 @@ class ClassMeter final : public Meter {
                   {"matthews", phi, number_text("Matthews", phi)},
                   {"qwk", kappa, number_text("QWK", kappa)},
                   kept_.metric()};
+    if (f1_label_) {
+      const double f1 = of_rows([&] { return counts_.f1(*f1_label_); });
+      out.values.push_back({kF1OfMetric, f1, number_text("F1 of " + names_[*f1_label_], f1)});
+    }
     return out;
   }
 
@@ -186,6 +191,7 @@ class ClassMeter final : public Meter {
   KeptScores kept_;
   std::vector<double> scores_;   // of a row, all classes
   std::vector<bool> has_label_;  // of a row, the classes whose scores are kept
+  std::optional<size_t> f1_label_;
 };
 
 void predict(const Context& context, const data::RowColumns&, std::span<const float> logits,
@@ -206,7 +212,7 @@ const Task& classification_task() {
       .head = models::Head{.kind = models::HeadKind::row,
                            .problem_type = "single_label_classification"},
       .keys = std::vector<std::string>{"label_smoothing_factor", "class_weights", "focal_gamma",
-                                       "label_order", "stratify"},
+                                       "label_order", "stratify", "f1_of", "sampler"},
       .kept = std::vector<std::string>{},
       .least_labels = int64_t{2},
       .rows = data::one_label(),
@@ -223,7 +229,8 @@ const Task& classification_task() {
                                      {.name = "weighted_f1"},
                                      {.name = "matthews", .aliases = {"matthews_correlation"}},
                                      {.name = "qwk", .takes_order = true},
-                                     {.name = kRocAuc}},
+                                     {.name = kRocAuc},
+                                     {.name = kF1OfMetric}},
       .meter = [](const Context& context, int64_t rows) -> std::unique_ptr<Meter> {
         return std::make_unique<ClassMeter>(context, rows);
       },

@@ -39,7 +39,7 @@ void read_row(const data::Row& row, const data::EncodedRow&, const std::string& 
   if (!label.is_list || (label.is_number && !is_empty_list)) {
     throw Error(ErrorCode::bad_data, where, "the label is no list of texts, nor of 0 and 1",
                 R"(write "label": ["a", "b"], or [] for none, or 0 or 1 for every label: [1, 0]; )"
-                "lists exist in JSON lines alone");
+                "lists exist only in JSON");
   }
   std::set<std::string> seen;
   for (const std::string& item : label.items) {
@@ -79,7 +79,8 @@ class LabelsMeter final : public Meter {
         counts_(names_.size()),
         kept_(names_, rows, context.settings),
         scores_(names_.size()),
-        is_wanted_(names_.size()) {}
+        is_wanted_(names_.size()),
+        f1_label_(find_f1_label(context)) {}
 
   void add(const data::RowColumns& row, std::span<const float> logits) override {
     SNUG_CHECK(logits.size() == names_.size(), "a logit for each label");
@@ -125,6 +126,10 @@ class LabelsMeter final : public Meter {
                   {"weighted_f1", weighted, number_text("weighted F1", weighted)},
                   {"subset_accuracy", same, percent_text("subset accuracy", same)},
                   kept_.metric()};
+    if (f1_label_) {
+      const double f1 = of_rows(counts_.f1(*f1_label_));
+      out.values.push_back({kF1OfMetric, f1, number_text("F1 of " + names_[*f1_label_], f1)});
+    }
     return out;
   }
 
@@ -138,6 +143,7 @@ class LabelsMeter final : public Meter {
   KeptScores kept_;
   std::vector<double> scores_;  // of a row
   IdVector<bool> is_wanted_;    // of a row
+  std::optional<size_t> f1_label_;
 };
 
 void predict(const Context& context, const data::RowColumns&, std::span<const float> logits,
@@ -158,7 +164,7 @@ const Task& multi_label_task() {
       .inputs = std::vector{models::InputKind::text},
       .head =
           models::Head{.kind = models::HeadKind::row, .problem_type = "multi_label_classification"},
-      .keys = std::vector<std::string>{"threshold", "focal_gamma", "label_order"},
+      .keys = std::vector<std::string>{"threshold", "focal_gamma", "label_order", "f1_of"},
       .kept = std::vector<std::string>{"threshold"},
       .least_labels = int64_t{1},
       .rows = data::RowForm{.name = "lists of labels",
@@ -176,7 +182,8 @@ const Task& multi_label_task() {
                                      {.name = "macro_f1", .aliases = {"f1"}},
                                      {.name = "weighted_f1"},
                                      {.name = "subset_accuracy"},
-                                     {.name = kRocAuc}},
+                                     {.name = kRocAuc},
+                                     {.name = kF1OfMetric}},
       .meter = [](const Context& context, int64_t rows) -> std::unique_ptr<Meter> {
         return std::make_unique<LabelsMeter>(context, rows);
       },

@@ -4,6 +4,8 @@
 #include <cmath>
 
 #include "base/numbers.h"
+#include "data/label_map.h"
+#include "snug/error.h"
 
 namespace snug {
 
@@ -25,7 +27,28 @@ Settings settings_of(const RunConfig& config) {
           .threshold = config.threshold,
           .focal_gamma = config.focal_gamma,
           .span_scheme = config.span_scheme,
-          .chosen_by = config.metric_for_best_model};
+          .chosen_by = config.metric_for_best_model,
+          .f1_of = config.f1_of};
+}
+
+std::optional<size_t> find_f1_label(const Context& context) {
+  const Settings& settings = context.settings;
+  if (settings.f1_of.empty()) {
+    if (settings.chosen_by != kF1OfMetric) return std::nullopt;
+    throw Error(ErrorCode::bad_config, "metric_for_best_model", "f1_of is the F1 of one label",
+                "give f1_of, the name of the label");
+  }
+  if (settings.chosen_by == "f1")
+    throw Error(ErrorCode::bad_config, "metric_for_best_model",
+                "f1 is the mean over all labels (macro_f1), and f1_of names one",
+                "give f1_of for that label, or macro_f1");
+  const data::Labels labels = data::Labels::from_names(context.labels);
+  const auto id = data::find_class(labels, data::NamedNumbers(context.labels), settings.f1_of);
+  if (id) return static_cast<size_t>(*id);
+  throw Error(ErrorCode::bad_config, kF1OfMetric,
+              "there is no label '" + settings.f1_of + "'; the labels are " +
+                  data::list_labels(context.labels),
+              "give one of them");
 }
 
 void finish(GraphBuilder& builder, models::SequenceModel& model, const Task& task,

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -33,6 +34,7 @@ struct Settings {
   double focal_gamma = 0;
   std::string span_scheme = "auto";
   std::string chosen_by = "loss";  // metric_for_best_model
+  std::string f1_of;               // the label whose F1 is a metric; empty: none
 };
 [[nodiscard]] Settings settings_of(const RunConfig& config);
 
@@ -106,6 +108,13 @@ struct Task {
 /// Marks the logits as output; in training declares what is fed and appends the loss.
 void finish(GraphBuilder& builder, models::SequenceModel& model, const Task& task,
             const Settings& settings, bool is_training);
+
+/// The F1 of one label: a metric where f1_of names it.
+inline constexpr const char* kF1OfMetric = "f1_of";
+/// The id of that label; none where the key is not given. Throws Error{bad_config} where there is
+/// no such label, and where metric_for_best_model asks for what nothing says, or for what may mean
+/// two things.
+[[nodiscard]] std::optional<size_t> find_f1_label(const Context& context);
 
 /// Throws Error{bad_config} where a setting does not fit the labels: before a run, not at its first
 /// evaluation.

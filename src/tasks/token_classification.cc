@@ -24,13 +24,37 @@ namespace {
 constexpr size_t kWords = data::kWordColumn;
 constexpr size_t kLabels = 1;
 
+// Numbers are ids of labels (their places in label_order), or what they are called where nothing
+// says more; a word of -100 has none, as in the field's data sets, and is left out like one that
+// was cut off. Its label is another word's, so that every word of the row has one.
+void take_numbers(const data::RowLabel& label, const std::string& where,
+                  std::span<data::ColumnDraft> columns) {
+  const std::string ignored = std::to_string(kIgnoreIndex);
+  columns[kLabels].names_are_ids = true;
+  const auto first = std::find_if(label.items.begin(), label.items.end(),
+                                  [&](const std::string& item) { return item != ignored; });
+  if (first == label.items.end()) {
+    columns[kWords].integers.clear();
+    return;
+  }
+  for (size_t word = 0; word < label.items.size(); ++word) {
+    const std::string& item = label.items[word];
+    const bool is_ignored = item == ignored;
+    if (is_ignored) columns[kWords].integers[word] = -1;
+    if (!is_ignored && (label.has_fraction || item.starts_with('-')))
+      throw Error(ErrorCode::bad_data, where, "the label " + item + " of a word is no id",
+                  "give whole numbers from 0, and -100 for words without a label");
+    columns[kLabels].names.push_back(is_ignored ? *first : item);
+  }
+}
+
 void read_row(const data::Row& row, const data::EncodedRow& encoded, const std::string& where,
               std::span<data::ColumnDraft> columns) {
   columns[kWords].integers = encoded.words;
   if (!row.label) return;
   const data::RowLabel& label = *row.label;
-  if (!label.is_list || (label.is_number && !label.items.empty())) {
-    throw Error(ErrorCode::bad_data, where, "the label is no list of texts",
+  if (!label.is_list) {
+    throw Error(ErrorCode::bad_data, where, "the label is no list of texts or numbers",
                 R"(write a label for each word: "text": ["a", "word"], "label": ["O", "O"])");
   }
   if (label.items.size() != row.words.size()) {
@@ -39,7 +63,11 @@ void read_row(const data::Row& row, const data::EncodedRow& encoded, const std::
                     std::to_string(row.words.size()) + " words",
                 "give every word one label, or set bad_rows to skip");
   }
-  columns[kLabels].names = label.items;
+  if (label.is_number) {
+    take_numbers(label, where, columns);
+  } else {
+    columns[kLabels].names = label.items;
+  }
 }
 
 double weight(const data::RowColumns& row) {

@@ -91,10 +91,13 @@ void check_best_step(const RunConfig& before, int64_t batches, const RunFolder& 
   }
 }
 
-[[noreturn]] void fail_rows(const std::string& file) {
+[[noreturn]] void fail_rows(const std::string& file, const std::string& before) {
   throw Error(ErrorCode::bad_data, file,
-              "the rows or their tokens changed since the checkpoint was made",
-              "restore the file, or train into another output_dir");
+              file == before
+                  ? "the rows or their tokens changed since the checkpoint was made"
+                  : "the rows or their tokens are not those that the run began with, of " + before,
+              (file == before ? "restore the file" : "give that") +
+                  std::string(", or train into another output_dir"));
 }
 
 }  // namespace
@@ -189,13 +192,14 @@ std::vector<KeyChange> changed_keys(const RunConfig& before, const RunConfig& no
 
 void check_state(const RunConfig& before, const RunConfig& now, const RunData& data,
                  const RunFolder& folder, TrainState& state) {
-  if (state.rows_hash && *state.rows_hash != data.train->content_hash()) fail_rows(now.train_file);
+  if (state.rows_hash && *state.rows_hash != data.train->content_hash())
+    fail_rows(now.train_file, before.train_file);
   if (data.validation) {
     // Checkpoints of older versions do not know the rows of the validation file, only its path.
     const bool is_known = state.validation_hash.has_value();
     const bool is_same = is_known ? *state.validation_hash == data.validation->content_hash()
                                   : now.validation_file == before.validation_file;
-    if (!is_same) fail_rows(now.validation_file);
+    if (!is_same) fail_rows(now.validation_file, before.validation_file);
   }
   const auto fail = [&](const char* field, const std::string& what) {
     throw Error(ErrorCode::bad_data, state_path(folder.last()),

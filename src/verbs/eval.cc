@@ -16,6 +16,7 @@
 #include "setup/read_model.h"
 #include "setup/run_recipe.h"
 #include "setup/skipped_rows.h"
+#include "setup/streams.h"
 #include "setup/tokenizer_warnings.h"
 #include "snug/error.h"
 #include "snug/memory.h"
@@ -26,6 +27,8 @@
 
 namespace snug {
 namespace {
+
+constexpr auto kCopies = train::CopiedStreams::Copies::are_removed;
 
 /// True where the run in output_dir trained `model` further: then `model` is what it began with.
 bool began_with_model(const RunConfig& config) {
@@ -111,10 +114,7 @@ void open_rows(const RunConfig& config, const RunOptions& options, const std::st
                                            file, use, cache_path);
   trained.rows = std::move(rows.rows);
   trained.buckets = std::move(rows.buckets);
-  if (use != data::LabelUse::ignore || rows.skipped == 0) return;
-  trained.skipped.emplace(
-      file, train::predicted_schema(config, options, *trained.model.task->rows, *trained.tokenizer),
-      cache_path + ".skipped");
+  trained.skipped = std::move(rows.skipped);
 }
 
 void open_session(const RunConfig& config, const RunOptions& options, Trained& trained) {
@@ -174,9 +174,10 @@ train::EvalPass pass_over(Trained& trained, data::Part part, const RunOptions& o
   return pass;
 }
 
-/// The first of test_file and validation_file that is set; empty where none is.
-std::string evaluation_file(const RunConfig& config) {
-  return !config.test_file.empty() ? config.test_file : config.validation_file;
+/// The first of test_file and validation_file that is set, else train_file.
+train::FileKey evaluation_key(const RunConfig& config) {
+  if (!config.test_file.empty()) return &RunConfig::test_file;
+  return !config.validation_file.empty() ? &RunConfig::validation_file : &RunConfig::train_file;
 }
 
 }  // namespace
@@ -186,18 +187,20 @@ EvalMetrics evaluate_model(const RunConfig& given, const RunOptions& options) {
   const StopScope stop({.cancel = options.cancel, .deadline = {}, .work = "evaluation"});
   RunConfig config = with_trained_model(given);
   (void)train::checked_budget(config, options, train::AboveLimit::is_refused);
-  const std::string file = evaluation_file(config);
-  if (file.empty()) config.require({"train_file"});
+  const train::FileKey key = evaluation_key(config);
+  if (key == &RunConfig::train_file) config.require({"train_file"});
   RunConfig scratch = config;
   scratch.output_dir.clear();  // evaluation leaves the run's folder alone
   const train::WorkFolder work(scratch);
+  const train::CopiedStreams streams(config, options, work, {key}, kCopies);
   Trained trained;
   open_model(config, options, trained);
-  open_rows(config, options, file.empty() ? config.train_file : file, data::LabelUse::known,
-            work.path() + "/evaluation.tokens", trained);
+  open_rows(config, options, config.*key, data::LabelUse::known, work.path() + "/evaluation",
+            trained);
   const data::Part part =
-      file.empty() ? train::split_of(config, *trained.rows, *trained.model.task->rows).validation
-                   : data::Part::all(trained.rows->rows());
+      key == &RunConfig::train_file
+          ? train::split_of(config, *trained.rows, *trained.model.task->rows).validation
+          : data::Part::all(trained.rows->rows());
   open_session(config, options, trained);
   EvalMetrics metrics =
       train::evaluate_part(pass_over(trained, part, options, work), trained.model.task_context());
@@ -222,18 +225,19 @@ void predict_rows(const RunConfig& given, const std::function<void(const Predict
   const StopScope stop({.cancel = options.cancel, .deadline = {}, .work = "prediction"});
   RunConfig config = with_trained_model(given);
   (void)train::checked_budget(config, options, train::AboveLimit::is_refused);
-  const std::string file = evaluation_file(config);
-  if (file.empty()) config.require({"test_file"});
+  const train::FileKey key = evaluation_key(config);
+  if (key == &RunConfig::train_file) config.require({"test_file"});
   if (config.overlong == "drop")
     throw Error(ErrorCode::bad_config, "overlong", "drop would leave rows without a prediction",
-                "set overlong to truncate, head_tail or window");
+                "set overlong to truncate, tail, head_tail or window");
   RunConfig scratch = config;
   scratch.output_dir.clear();
   const train::WorkFolder work(scratch);
+  const train::CopiedStreams streams(config, options, work, {key}, kCopies);
+  const std::string& file = config.*key;
   Trained trained;
   open_model(config, options, trained);
-  open_rows(config, options, file, data::LabelUse::ignore, work.path() + "/prediction.tokens",
-            trained);
+  open_rows(config, options, file, data::LabelUse::ignore, work.path() + "/prediction", trained);
   open_session(config, options, trained);
   const tasks::Context context = trained.model.task_context();
   const train::EvalPass pass =
@@ -256,6 +260,7 @@ void predict_rows(const RunConfig& given, const std::function<void(const Predict
         check_scores(each.output, row, file);
         Prediction prediction;
         prediction.row = row++;
+        prediction.file = trained.rows->name(each.row);
         (*trained.model.task->predict)(context, each.columns, each.output, prediction);
         sink(prediction);
       });

@@ -13,6 +13,7 @@
 #include "setup/model_network.h"
 #include "setup/read_model.h"
 #include "setup/run_recipe.h"
+#include "setup/streams.h"
 #include "snug/error.h"
 #include "tasks/registry.h"
 #include "verbs/prepare.h"
@@ -152,8 +153,9 @@ std::string model_text(const Json& json, bool lists_weights) {
 
 }  // namespace
 
-std::string inspect_run(const RunConfig& config, bool is_json, const RunOptions& options) {
+std::string inspect_run(const RunConfig& given, bool is_json, const RunOptions& options) {
   const DefaultFloatMode float_mode;
+  RunConfig config = given;
   const StopScope stop({.cancel = options.cancel, .deadline = {}, .work = "inspect"});
   if (config.model.empty() && config.train_file.empty() && config.validation_file.empty() &&
       config.test_file.empty()) {
@@ -163,6 +165,10 @@ std::string inspect_run(const RunConfig& config, bool is_json, const RunOptions&
   RunConfig scratch = config;
   scratch.output_dir.clear();
   const train::WorkFolder work(scratch);
+  const train::CopiedStreams streams(
+      config, options, work,
+      {&RunConfig::train_file, &RunConfig::validation_file, &RunConfig::test_file},
+      train::CopiedStreams::Copies::are_removed);
   Json json = Json::object();
   std::string text;
   train::Model model;
@@ -175,11 +181,11 @@ std::string inspect_run(const RunConfig& config, bool is_json, const RunOptions&
         train::read_model(config, config.train_file.empty() ? train::TaskOfLabels() : of_labels);
     train::fit_model(model, config, {});
   }
-  const tasks::Task* given = tasks::find_task(config.task);
+  const tasks::Task* named = tasks::find_task(config.task);
   train::InspectRequest request{.config = config,
                                 .options = options,
                                 .task = model.task != nullptr ? *model.task
-                                        : given != nullptr    ? *given
+                                        : named != nullptr    ? *named
                                                               : of_labels(),
                                 .model = nullptr,
                                 .folder = work.path()};

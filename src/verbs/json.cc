@@ -75,6 +75,10 @@ std::string Prediction::to_json() const {
     begin_field("reason");
     return text + nlohmann::json(reason).dump(-1, ' ', false, kReplace) + "}";
   }
+  if (!file.empty()) {
+    begin_field("file");
+    text += nlohmann::json(file).dump(-1, ' ', false, kReplace);
+  }
   if (!label.empty()) {
     begin_field("label");
     text += nlohmann::json(label).dump();

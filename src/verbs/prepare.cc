@@ -85,6 +85,7 @@ RunSetup open_setup(const RunConfig& config, const RunOptions& options, const Wo
     return setup;
   }
   setup.data.emplace(open_training_data(config, options, setup.model, checkpoint, work));
+  setup.model.frame = setup.data->frame;
   const Tokenizer* tokenizer = setup.data->tokenizer.get();
   std::optional<int64_t> pad;
   if (tokenizer != nullptr) pad = tokenizer->pad_id();

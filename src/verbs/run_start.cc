@@ -7,6 +7,7 @@
 #include "io/file.h"
 #include "setup/model_weights.h"
 #include "setup/notices.h"
+#include "setup/streams.h"
 #include "snug/error.h"
 #include "snug/instruction_set.h"
 #include "train/resume.h"
@@ -133,11 +134,14 @@ void refuse_used_folder(const RunFolder& folder) {
 
 }  // namespace
 
-std::unique_ptr<RunStart> open_start(const RunFolder& folder, RunConfig& config,
-                                     const RunOptions& options) {
+std::unique_ptr<RunStart> open_start(const RunFolder& folder, const WorkFolder& work,
+                                     RunConfig& config, const RunOptions& options) {
   std::optional<TrainState> state = read_checkpoint(folder, options);
   if (!config.resume) refuse_used_folder(folder);
   refuse_incomplete(folder);
+  const CopiedStreams streams(config, options, work,
+                              {&RunConfig::train_file, &RunConfig::validation_file},
+                              CopiedStreams::Copies::stay);
   if (!state) return std::make_unique<FreshStart>(folder, options);
   check_best(folder, options, *state);
   return std::make_unique<ResumedStart>(folder, options, std::move(*state), config);

@@ -54,10 +54,11 @@ class RunStart {
   bool trains_nothing_ = false;
 };
 
-/// Looks into output_dir. What a resumed run keeps of its checkpoint is set in the configuration:
-/// levers that were taken, and the task. Throws Error{bad_config} where the folder has a run and
-/// `resume` is not set, Error{bad_data} where its checkpoint is damaged.
-[[nodiscard]] std::unique_ptr<RunStart> open_start(const RunFolder& folder, RunConfig& config,
-                                                   const RunOptions& options);
+/// Looks into output_dir, and copies rows that come from streams into `work`. What a resumed run
+/// keeps of its checkpoint is set in the configuration: levers that were taken, and the task.
+/// Throws Error{bad_config} where the folder has a run and `resume` is not set, Error{bad_data}
+/// where its checkpoint is damaged.
+[[nodiscard]] std::unique_ptr<RunStart> open_start(const RunFolder& folder, const WorkFolder& work,
+                                                   RunConfig& config, const RunOptions& options);
 
 }  // namespace snug::train

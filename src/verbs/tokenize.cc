@@ -4,6 +4,8 @@
 #include <limits>
 
 #include "base/float_mode.h"
+#include "setup/row_ids.h"
+#include "setup/streams.h"
 #include "text/tokenizer.h"
 
 namespace snug {
@@ -24,6 +26,19 @@ const std::vector<int32_t>& TextEncoder::encode(std::string_view text) {
   state_->tokenizer.encode(text, std::nullopt, std::numeric_limits<int32_t>::max(),
                            state_->encoding, state_->scratch);
   return state_->encoding.ids;
+}
+
+void tokenize_rows(const RunConfig& given,
+                   const std::function<void(const std::vector<int32_t>& ids)>& sink,
+                   const RunOptions& options) {
+  const DefaultFloatMode float_mode;
+  RunConfig config = given;
+  config.require({"model", "test_file"});
+  const Tokenizer tokenizer = Tokenizer::load(config.model);
+  const train::WorkFolder work(config);
+  const train::CopiedStreams streams(config, options, work, {&RunConfig::test_file},
+                                     train::CopiedStreams::Copies::are_removed);
+  train::encode_rows(config, options, tokenizer, sink);
 }
 
 }  // namespace snug

@@ -165,8 +165,8 @@ TrainSummary train_model(const RunConfig& given, const RunOptions& given_options
   io::make_folders(folder.path);
   const io::FolderLock lock(folder.path);
   train::say(options, lock.notice());
-  const std::unique_ptr<train::RunStart> start = train::open_start(folder, config, options);
   const train::WorkFolder work(config);
+  const std::unique_ptr<train::RunStart> start = train::open_start(folder, work, config, options);
   ReadyRun run;
   plan_run(config, options, work, *start, run);
   open_session(config, options, folder, work, *start, run);

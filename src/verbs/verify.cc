@@ -10,6 +10,7 @@
 #include "base/units.h"
 #include "io/sha256.h"
 #include "setup/model_weights.h"
+#include "setup/streams.h"
 #include "snug/error.h"
 #include "train/trainer.h"
 #include "verbs/budget_check.h"
@@ -166,6 +167,9 @@ VerifyReport verify_run(const RunConfig& given, const RunOptions& options) {
   RunConfig scratch = config;
   scratch.output_dir.clear();
   const train::WorkFolder work(scratch);
+  const train::CopiedStreams streams(config, options, work,
+                                     {&RunConfig::train_file, &RunConfig::validation_file},
+                                     train::CopiedStreams::Copies::are_removed);
   const Machine machine = train::open_machine(config, options);
   train::RunSetup setup = train::open_setup(config, options, work, {});
   (void)train::take_levers(config, options, machine, setup);

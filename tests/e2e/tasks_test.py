@@ -318,7 +318,7 @@ class TokenClassification(TaskCase):
         self.refused("text_pair_column", "one list of words a row", text_pair_column="other", task="token_classification", **small)
         lines = self.train_file.read_text().splitlines(keepends=True)
         for row, text in (('"text": ["a", "b"], "label": ["O"]', "1 labels for 2 words"), ('"text": "a b", "label": ["O", "O"]', "is a string, not a list"),
-                          ('"text": ["a"], "label": [1]', "no list of texts"), ('"text": ["a"], "label": "O"', "no list of texts")):
+                          ('"text": ["a"], "label": [1]', "a list of ids, those before are lists of names"), ('"text": ["a"], "label": "O"', "no list of texts")):
             self.train_file.write_text("".join([*lines[:2], "{%s}\n" % row, *lines[2:]]))
             self.refused("train.jsonl:3", text, task="token_classification", **small)
         self.train_file.write_text("".join(lines))

@@ -18,8 +18,10 @@ void read_rows(const std::string& file_name, std::string_view input) {
   const auto reader = data::open_rows(write_file(file_name, input), schema, log);
   data::Row row;
   int64_t line = 0;
+  int64_t item = 0;
   while (reader->next(row)) {
-    require(row.line > line, "rows follow each other");
+    require(row.line > line || (row.line == line && row.item > item), "rows follow each other");
+    item = row.item;
     require(row.text.find('\0') == std::string::npos, "no text holds a NUL");
     line = row.line;
     if (!row.label) continue;

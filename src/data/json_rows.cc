@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// JSON lines: one object a line. A streaming (SAX) parse keeps the wanted columns alone, so a line
-// of 16 MiB costs a few times its own size and never a document tree.
+// Objects of JSON: one a line, or the elements of one array (json_array.h). A streaming (SAX) parse
+// keeps the wanted columns alone, so an object of 16 MiB costs a few times its own size and never a
+// document tree.
 #include <array>
 #include <cmath>
 #include <limits>
@@ -8,6 +9,7 @@
 
 #include "base/numbers.h"
 #include "base/utf8.h"
+#include "data/json_array.h"
 #include "data/source.h"
 #include "io/json_events.h"
 
@@ -19,6 +21,9 @@ constexpr size_t kMaxListItems = size_t{1} << 16;
 constexpr size_t kMaxParserTextBytes = 160;
 constexpr const char* kLineHint =
     "every line must be one complete JSON object; correct it, or set bad_rows to skip";
+constexpr const char* kElementHint =
+    "every element of the array must be one complete JSON object; correct it, or set bad_rows to "
+    "skip";
 constexpr const char* kTokensHint =
     "join the tokens of a row to one string (the task token_classification has a label for each)";
 constexpr const char* kWordsHint =
@@ -224,18 +229,18 @@ class RowHandler final : public io::JsonEvents {
   bool has_weight_ = false;
 };
 
-class JsonlReader final : public RowReader {
+class JsonReader final : public RowReader {
  public:
-  JsonlReader(const std::string& file, const RowSchema& schema, BadRowLog& log)
-      : source_(file), schema_(schema), log_(log) {
+  JsonReader(const std::string& file, const RowSchema& schema, bool may_be_array, BadRowLog& log)
+      : source_(file, io::Gzip::is_unpacked), schema_(schema), log_(log), array_(source_) {
     source_.begin_text();
+    is_array_ = may_be_array && array_.begin();
   }
 
   bool next(Row& row) override {
     for (;;) {
-      ++line_number_;
       try {
-        if (!read_row_line(source_, line_, schema_.affordable_bytes, place())) return false;
+        if (!(is_array_ ? read_element() : read_line())) return false;
         if (line_.find_first_not_of(" \t") == std::string::npos) continue;
         parse(row);
         return true;
@@ -249,25 +254,41 @@ class JsonlReader final : public RowReader {
   [[nodiscard]] int64_t total_bytes() const override { return source_.total_bytes(); }
 
  private:
-  [[nodiscard]] std::string place() const { return io::place_of(source_.path(), line_number_); }
+  bool read_line() {
+    ++line_number_;
+    return read_row_line(source_, line_, schema_.affordable_bytes, place());
+  }
+  bool read_element() {
+    if (!array_.next(line_, schema_.affordable_bytes)) return false;
+    line_number_ = array_.line();
+    return true;
+  }
+  [[nodiscard]] int64_t item() const { return is_array_ ? array_.number() : 0; }
+  [[nodiscard]] std::string place() const {
+    return place_of_row(source_.path(), line_number_, item());
+  }
 
   void parse(Row& row) {
-    check_text(line_, source_.path(), line_number_);
+    check_text(line_, place());
     row.text.clear();
     row.words.clear();
     row.has_words = false;
     row.pair.clear();
     row.label.reset();
     row.line = line_number_;
+    row.item = item();
     const bool is_first = columns_.empty();
     RowHandler handler(schema_, row, is_first ? &columns_ : nullptr);
     if (!io::read_json_events(line_, handler)) {
       if (is_first) columns_.clear();
-      if (handler.is_array && is_first && !is_list_row()) {
+      if (handler.is_array && is_first && !is_array_ && !is_list_row()) {
         throw Error(ErrorCode::bad_data, place(), handler.problem,
-                    "write one object a line: jq -c '.[]' in.json > out.jsonl");
+                    "name a file that is one array .json, or write one object a line: "
+                    "jq -c '.[]' in.json > out.jsonl");
       }
-      throw RowError(ErrorCode::bad_data, place(), handler.problem, handler.hint);
+      const bool is_of_lines = handler.hint == kLineHint;
+      throw RowError(ErrorCode::bad_data, place(), handler.problem,
+                     is_array_ && is_of_lines ? kElementHint : handler.hint);
     }
     check_columns(handler, is_first);
     if (!schema_.weight_column.empty()) {
@@ -321,16 +342,18 @@ class JsonlReader final : public RowReader {
   io::TextFile source_;
   RowSchema schema_;
   BadRowLog& log_;
-  std::string line_;
+  JsonArray array_;
+  bool is_array_ = false;
+  std::string line_;  // or the element of the array
   int64_t line_number_ = 0;
   std::vector<std::string> columns_;
 };
 
 }  // namespace
 
-std::unique_ptr<RowReader> open_jsonl(const std::string& file, const RowSchema& schema,
-                                      BadRowLog& log) {
-  return std::make_unique<JsonlReader>(file, schema, log);
+std::unique_ptr<RowReader> open_json(const std::string& file, const RowSchema& schema,
+                                     bool may_be_array, BadRowLog& log) {
+  return std::make_unique<JsonReader>(file, schema, may_be_array, log);
 }
 
 }  // namespace snug::data
