@@ -1,34 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <cmath>
-
-#include "ops/optimizer/step_ref.h"
+#include "ops/optimizer/moments_ref.h"
 
 namespace snug {
-namespace {
-
-void run_adam(const RefArgs& args) {
-  const double beta1 = args.attrs.real("beta1");
-  const double beta2 = args.attrs.real("beta2");
-  const double eps = args.attrs.real("eps");
-  const double decay = args.attrs.real("weight_decay");
-  const double* hyper = hyper_of(args);
-  for (int64_t i = 0; i < args.inputs[0].size(); ++i) {
-    const double w = args.inputs[0].data[i];
-    const double g = args.inputs[1].data[i] * coefficient_of(args) + decay * w;
-    const double m = beta1 * args.inputs[2].data[i] + (1 - beta1) * g;
-    const double v = beta2 * args.inputs[3].data[i] + (1 - beta2) * g * g;
-    args.outputs[0].data[i] =
-        w - hyper[0] / hyper[1] * m / (std::sqrt(v) / std::sqrt(hyper[2]) + eps);
-    args.outputs[1].data[i] = m;
-    args.outputs[2].data[i] = v;
-  }
-}
-
-}  // namespace
 
 std::span<const RefKernelDef> adam_ref_kernels() {
-  static const RefKernelDef kernels[] = {{"adam", run_or_skip<run_adam>},
-                                         {"adam_8bit", run_coded<run_adam>}};
+  static const RefKernelDef kernels[] = {{"adam", run_or_skip<run_moments<Decay::of_gradient>>},
+                                         {"adam_8bit", run_coded<run_moments<Decay::of_gradient>>}};
   return kernels;
 }
 
