@@ -9,40 +9,16 @@
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 #include "hwy/highway.h"
 
-#include "ops/optimizer/step_range-inl.h"
-
-#ifndef SNUG_OPS_LARS_LARS_CPU_FACTORS
-#define SNUG_OPS_LARS_LARS_CPU_FACTORS
-namespace snug {
-
-struct LarsFactors {
-  float gradient_scale;  // coefficient * local
-  float decay;           // weight_decay * local
-  float learning_rate, momentum;
-  bool nesterov;
-};
-
-}  // namespace snug
-#endif
+#include "ops/optimizer/momentum-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace snug {
 namespace HWY_NAMESPACE {
 
-// d = local (coefficient g + decay w);  buffer' = momentum buffer + d;
-// w' = w - lr (nesterov ? d + momentum buffer' : buffer')
-void lars_range(const LarsFactors& f, const StepOperands& operands, int64_t begin, int64_t end) {
-  const F32 d;
-  const auto scale = hn::Set(d, f.gradient_scale);
-  const auto decay = hn::Set(d, f.decay);
-  const auto rate = hn::Set(d, f.learning_rate);
-  const auto momentum = hn::Set(d, f.momentum);
-  const bool nesterov = f.nesterov;
-  step_range<false>(operands, begin, end, [&](V32& w, V32 g, V32& buffer, V32&) HWY_ATTR {
-    const auto change = hn::MulAdd(g, scale, hn::Mul(decay, w));
-    buffer = hn::MulAdd(momentum, buffer, change);
-    w = hn::NegMulAdd(rate, nesterov ? hn::MulAdd(momentum, buffer, change) : buffer, w);
-  });
+// Scale and decay hold the local rate.
+void lars_range(const MomentumFactors& f, const StepOperands& operands, int64_t begin,
+                int64_t end) {
+  momentum_range(f, operands, begin, end);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -77,11 +53,11 @@ class LarsStep {
   void operator()(const StepOperands& operands, const Launch& launch) const {
     const double local = adapts_ ? local_rate(operands, launch) : 1;
     const auto scale = static_cast<double>(operands.gradient_scale);
-    const LarsFactors factors{.gradient_scale = static_cast<float>(scale * local),
-                              .decay = static_cast<float>(decay_ * local),
-                              .learning_rate = operands.hyper[0],
-                              .momentum = static_cast<float>(momentum_),
-                              .nesterov = nesterov_};
+    const MomentumFactors factors{.gradient_scale = static_cast<float>(scale * local),
+                                  .learning_rate = operands.hyper[0],
+                                  .weight_decay = static_cast<float>(decay_ * local),
+                                  .momentum = static_cast<float>(momentum_),
+                                  .nesterov = nesterov_};
     const auto run = HWY_DYNAMIC_DISPATCH(lars_range);
     parallel_for(threads_, count_, kStepGrain, [&](int64_t begin, int64_t end) {
       storage_.for_each_range(

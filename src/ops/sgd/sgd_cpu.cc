@@ -5,26 +5,14 @@
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 #include "hwy/highway.h"
 
-#include "ops/optimizer/step_range-inl.h"
-
-#ifndef SNUG_OPS_SGD_SGD_CPU_FACTORS
-#define SNUG_OPS_SGD_SGD_CPU_FACTORS
-namespace snug {
-
-struct SgdFactors {
-  float gradient_scale, learning_rate, weight_decay, momentum;
-  bool nesterov;
-};
-
-}  // namespace snug
-#endif
+#include "ops/optimizer/momentum-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace snug {
 namespace HWY_NAMESPACE {
 
 // w' = w - lr (scale g + decay w)
-void sgd_range(const SgdFactors& f, const StepOperands& operands, int64_t begin, int64_t end) {
+void sgd_range(const MomentumFactors& f, const StepOperands& operands, int64_t begin, int64_t end) {
   const F32 d;
   const auto scale = hn::Set(d, f.gradient_scale);
   const auto decay = hn::Set(d, f.weight_decay);
@@ -34,21 +22,9 @@ void sgd_range(const SgdFactors& f, const StepOperands& operands, int64_t begin,
   });
 }
 
-// d = scale g + decay w;  buffer' = momentum buffer + d;
-// w' = w - lr (nesterov ? d + momentum buffer' : buffer')
-void sgd_momentum_range(const SgdFactors& f, const StepOperands& operands, int64_t begin,
+void sgd_momentum_range(const MomentumFactors& f, const StepOperands& operands, int64_t begin,
                         int64_t end) {
-  const F32 d;
-  const auto scale = hn::Set(d, f.gradient_scale);
-  const auto decay = hn::Set(d, f.weight_decay);
-  const auto rate = hn::Set(d, f.learning_rate);
-  const auto momentum = hn::Set(d, f.momentum);
-  const bool nesterov = f.nesterov;
-  step_range<false>(operands, begin, end, [&](V32& w, V32 g, V32& buffer, V32&) HWY_ATTR {
-    const auto change = hn::MulAdd(g, scale, hn::Mul(decay, w));
-    buffer = hn::MulAdd(momentum, buffer, change);
-    w = hn::NegMulAdd(rate, nesterov ? hn::MulAdd(momentum, buffer, change) : buffer, w);
-  });
+  momentum_range(f, operands, begin, end);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -68,11 +44,11 @@ std::unique_ptr<Kernel> create_sgd(const NodeSpec& spec, const CpuContext& conte
   return make_element_step(
       spec, context,
       [decay](const StepOperands& operands) {
-        return SgdFactors{.gradient_scale = operands.gradient_scale,
-                          .learning_rate = operands.hyper[0],
-                          .weight_decay = decay,
-                          .momentum = 0,
-                          .nesterov = false};
+        return MomentumFactors{.gradient_scale = operands.gradient_scale,
+                               .learning_rate = operands.hyper[0],
+                               .weight_decay = decay,
+                               .momentum = 0,
+                               .nesterov = false};
       },
       [] { return HWY_DYNAMIC_DISPATCH(sgd_range); });
 }
@@ -83,11 +59,11 @@ std::unique_ptr<Kernel> create_sgd_momentum(const NodeSpec& spec, const CpuConte
   return make_element_step(
       spec, context,
       [decay, momentum, nesterov = spec.attrs.boolean("nesterov")](const StepOperands& operands) {
-        return SgdFactors{.gradient_scale = operands.gradient_scale,
-                          .learning_rate = operands.hyper[0],
-                          .weight_decay = decay,
-                          .momentum = momentum,
-                          .nesterov = nesterov};
+        return MomentumFactors{.gradient_scale = operands.gradient_scale,
+                               .learning_rate = operands.hyper[0],
+                               .weight_decay = decay,
+                               .momentum = momentum,
+                               .nesterov = nesterov};
       },
       [] { return HWY_DYNAMIC_DISPATCH(sgd_momentum_range); });
 }
