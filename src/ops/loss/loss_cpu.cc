@@ -246,9 +246,11 @@ Targets targets_of(const NodeSpec& spec) {
   return {.rows = rows, .row_size = rows == 0 ? 0 : element_count(spec.inputs[0]) / rows};
 }
 
-std::unique_ptr<Kernel> create_squared(const NodeSpec& spec, const CpuContext& context) {
+/// The mean over a row of `sum(pred, target, n)`, weighted, summed over the rows.
+template <class RowSum>
+std::unique_ptr<Kernel> make_targets_loss(const NodeSpec& spec, const CpuContext& context,
+                                          RowSum sum) {
   const Targets t = targets_of(spec);
-  const auto row_fn = HWY_DYNAMIC_DISPATCH(squared_distance_row);
   return make_kernel([=, threads = context.threads](const Launch& launch) {
     const float* pred = input<float>(launch, 0);
     const float* target = input<float>(launch, 1);
@@ -259,7 +261,7 @@ std::unique_ptr<Kernel> create_squared(const NodeSpec& spec, const CpuContext& c
         terms[row] = 0;
         if (weights[row] == 0 || t.row_size == 0) continue;
         const int64_t at = row * t.row_size;
-        terms[row] = weights[row] * row_fn(pred + at, target + at, t.row_size) /
+        terms[row] = weights[row] * sum(pred + at, target + at, t.row_size) /
                      static_cast<double>(t.row_size);
       }
     });
@@ -269,30 +271,44 @@ std::unique_ptr<Kernel> create_squared(const NodeSpec& spec, const CpuContext& c
   });
 }
 
-std::unique_ptr<Kernel> create_squared_grad(const NodeSpec& spec, const CpuContext& context) {
+/// `row(pred, target, factor, dpred, n)` writes factor times the slopes of its elements.
+template <class Row>
+std::unique_ptr<Kernel> make_targets_grad(const NodeSpec& spec, const CpuContext& context,
+                                          Row row_fn) {
   const Targets t = targets_of(spec);
-  const auto row_fn = HWY_DYNAMIC_DISPATCH(scaled_difference_row);
   return make_kernel([=, threads = context.threads](const Launch& launch) {
     const float* pred = input<float>(launch, 0);
     const float* target = input<float>(launch, 1);
     const float* weights = input<float>(launch, 2);
-    const double scale =
-        2.0 * *input<float>(launch, 3) * *input<float>(launch, 4) / static_cast<double>(t.row_size);
     auto* dpred = output<float>(launch);
     if (t.row_size == 0) return ErrorCode::ok;
+    const double scale = static_cast<double>(*input<float>(launch, 3)) * *input<float>(launch, 4) /
+                         static_cast<double>(t.row_size);
     parallel_for(threads, t.rows, t.grain(), [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
         const int64_t at = row * t.row_size;
         if (weights[row] == 0) {
           std::fill_n(dpred + at, t.row_size, 0.0F);
         } else {
-          row_fn(pred + at, target + at, static_cast<float>(scale * weights[row]), dpred + at,
-                 t.row_size);
+          row_fn(pred + at, target + at, scale * weights[row], dpred + at, t.row_size);
         }
       }
     });
     return ErrorCode::ok;
   });
+}
+
+std::unique_ptr<Kernel> create_squared(const NodeSpec& spec, const CpuContext& context) {
+  return make_targets_loss(spec, context, HWY_DYNAMIC_DISPATCH(squared_distance_row));
+}
+
+std::unique_ptr<Kernel> create_squared_grad(const NodeSpec& spec, const CpuContext& context) {
+  return make_targets_grad(
+      spec, context,
+      [row_fn = HWY_DYNAMIC_DISPATCH(scaled_difference_row)](
+          const float* pred, const float* target, double factor, float* dpred, int64_t n) {
+        row_fn(pred, target, static_cast<float>(2 * factor), dpred, n);
+      });
 }
 
 // Losses of few elements a row, in double: one element's loss and slope.
@@ -331,52 +347,24 @@ struct Binary {
 
 template <class Element>
 std::unique_ptr<Kernel> create_targets(const NodeSpec& spec, const CpuContext& context) {
-  const Targets t = targets_of(spec);
-  const Element element(spec.attrs);
-  return make_kernel([=, threads = context.threads](const Launch& launch) {
-    const float* pred = input<float>(launch, 0);
-    const float* target = input<float>(launch, 1);
-    const float* weights = input<float>(launch, 2);
-    auto* terms = scratch_at<double>(launch);
-    parallel_for(threads, t.rows, t.grain(), [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) {
-        terms[row] = 0;
-        if (weights[row] == 0 || t.row_size == 0) continue;
+  return make_targets_loss(
+      spec, context,
+      [element = Element(spec.attrs)](const float* pred, const float* target, int64_t n) {
         double sum = 0;
-        for (int64_t i = row * t.row_size; i < (row + 1) * t.row_size; ++i)
-          sum += element.loss(pred[i], target[i]);
-        terms[row] = weights[row] * sum / static_cast<double>(t.row_size);
-      }
-    });
-    const double inv_total = *input<float>(launch, 3);
-    *output<float>(launch) = static_cast<float>(inv_total * sum_in_order(terms, t.rows));
-    return ErrorCode::ok;
-  });
+        for (int64_t i = 0; i < n; ++i) sum += element.loss(pred[i], target[i]);
+        return sum;
+      });
 }
 
 template <class Element>
 std::unique_ptr<Kernel> create_targets_grad(const NodeSpec& spec, const CpuContext& context) {
-  const Targets t = targets_of(spec);
-  const Element element(spec.attrs);
-  return make_kernel([=, threads = context.threads](const Launch& launch) {
-    const float* pred = input<float>(launch, 0);
-    const float* target = input<float>(launch, 1);
-    const float* weights = input<float>(launch, 2);
-    auto* dpred = output<float>(launch);
-    if (t.row_size == 0) return ErrorCode::ok;
-    const double scale = static_cast<double>(*input<float>(launch, 3)) * *input<float>(launch, 4) /
-                         static_cast<double>(t.row_size);
-    parallel_for(threads, t.rows, t.grain(), [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) {
-        const double factor = scale * weights[row];
-        for (int64_t i = row * t.row_size; i < (row + 1) * t.row_size; ++i) {
-          const double slope = weights[row] == 0 ? 0 : element.slope(pred[i], target[i]);
-          dpred[i] = static_cast<float>(factor * slope);
-        }
-      }
-    });
-    return ErrorCode::ok;
-  });
+  return make_targets_grad(spec, context,
+                           [element = Element(spec.attrs)](const float* pred, const float* target,
+                                                           double factor, float* dpred, int64_t n) {
+                             for (int64_t i = 0; i < n; ++i)
+                               dpred[i] =
+                                   static_cast<float>(factor * element.slope(pred[i], target[i]));
+                           });
 }
 
 }  // namespace
