@@ -34,6 +34,8 @@ HWY_EXPORT(attention_grad_unit);
 
 namespace {
 
+constexpr size_t kMask = 6;  // which input
+
 // Of one thread: eight tensors of its head where they are in 16 bits.
 int64_t grad_floats(const AttentionShape& shape, DType dtype) {
   const int64_t copies = dtype == DType::f32 ? 0 : copied_floats(shape, 8);
@@ -58,24 +60,10 @@ std::unique_ptr<Kernel> create_half_attention_grad(const NodeSpec& spec,
   return make_kernel([=, threads = context.threads](const Launch& launch) {
     const auto run_unit = [&](int64_t sample, int64_t head, float* memory) {
       HeadCopies copies(shape, dtype, memory);
-      const auto copy_of = [&](size_t i) {
-        return copies.read(launch.inputs[i], sample, head, 0, shape.tokens);
-      };
-      const AttentionData data{.q = copy_of(0),
-                               .k = copy_of(1),
-                               .v = copy_of(2),
-                               .o = copy_of(3),
-                               .lse = input<float>(launch, 4),
-                               .diff_o = copy_of(5),
-                               .mask = input<uint8_t>(launch, 6),
-                               .rng = input<int64_t>(launch, 7),
-                               .diff_q = copies.take(shape.tokens),
-                               .diff_k = copies.take(shape.tokens),
-                               .diff_v = copies.take(shape.tokens)};
+      const AttentionData data =
+          copied_grad_data(launch, kMask, copies, sample, head, shape.tokens);
       unit_fn(shape, data, sample, head, copies.rest());
-      copies.write(data.diff_q, launch.outputs[0], sample, head, 0, shape.tokens);
-      copies.write(data.diff_k, launch.outputs[1], sample, head, 0, shape.tokens);
-      copies.write(data.diff_v, launch.outputs[2], sample, head, 0, shape.tokens);
+      write_grad(data, launch, copies, sample, head, shape.tokens);
     };
     auto* scratch = scratch_at<float>(launch);
     parallel_parts_for(
@@ -92,17 +80,7 @@ std::unique_ptr<Kernel> create_attention_grad(const NodeSpec& spec, const CpuCon
   const int64_t scratch_floats = GradScratch(shape, grad_blocks(shape), nullptr).floats;
   const auto unit_fn = HWY_DYNAMIC_DISPATCH(attention_grad_unit);
   return make_kernel([=, threads = context.threads](const Launch& launch) {
-    const AttentionData data{.q = input<float>(launch, 0),
-                             .k = input<float>(launch, 1),
-                             .v = input<float>(launch, 2),
-                             .o = input<float>(launch, 3),
-                             .lse = input<float>(launch, 4),
-                             .diff_o = input<float>(launch, 5),
-                             .mask = input<uint8_t>(launch, 6),
-                             .rng = input<int64_t>(launch, 7),
-                             .diff_q = output<float>(launch, 0),
-                             .diff_k = output<float>(launch, 1),
-                             .diff_v = output<float>(launch, 2)};
+    const AttentionData data = grad_data(launch, kMask);
     auto* scratch = scratch_at<float>(launch);
     parallel_parts_for(threads, shape.samples * shape.heads, 1,
                        [&](int part, int64_t begin, int64_t end) {

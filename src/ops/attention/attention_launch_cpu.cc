@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "backend/cpu/kernel.h"
 #include "ops/attention/attention.h"
 
 namespace snug {
@@ -37,6 +38,45 @@ void HeadCopies::write(const float* copy, std::byte* data, int64_t sample, int64
                        int64_t first, int64_t rows) const {
   for (int64_t i = 0; i < rows; ++i)
     rows_.write(copy + i * shape_.columns, data, offset(sample, head, first + i), shape_.columns);
+}
+
+AttentionData grad_data(const Launch& launch, size_t mask) {
+  return {.q = input<float>(launch, 0),
+          .k = input<float>(launch, 1),
+          .v = input<float>(launch, 2),
+          .o = input<float>(launch, 3),
+          .lse = input<float>(launch, 4),
+          .diff_o = input<float>(launch, 5),
+          .mask = input<uint8_t>(launch, mask),
+          .rng = input<int64_t>(launch, mask + 1),
+          .diff_q = output<float>(launch, 0),
+          .diff_k = output<float>(launch, 1),
+          .diff_v = output<float>(launch, 2)};
+}
+
+AttentionData copied_grad_data(const Launch& launch, size_t mask, HeadCopies& copies,
+                               int64_t sample, int64_t head, int64_t tokens) {
+  const auto copy_of = [&](size_t i) {
+    return copies.read(launch.inputs[i], sample, head, 0, tokens);
+  };
+  return {.q = copy_of(0),
+          .k = copy_of(1),
+          .v = copy_of(2),
+          .o = copy_of(3),
+          .lse = input<float>(launch, 4),
+          .diff_o = copy_of(5),
+          .mask = input<uint8_t>(launch, mask),
+          .rng = input<int64_t>(launch, mask + 1),
+          .diff_q = copies.take(tokens),
+          .diff_k = copies.take(tokens),
+          .diff_v = copies.take(tokens)};
+}
+
+void write_grad(const AttentionData& data, const Launch& launch, const HeadCopies& copies,
+                int64_t sample, int64_t head, int64_t tokens) {
+  const float* results[] = {data.diff_q, data.diff_k, data.diff_v};
+  for (size_t i = 0; i < 3; ++i)
+    copies.write(results[i], launch.outputs[i], sample, head, 0, tokens);
 }
 
 }  // namespace snug

@@ -306,6 +306,15 @@ class HeadCopies {
   return tensors * round_up(shape.tokens * shape.columns, kAttentionPad);
 }
 
+/// What the gradient's ops read and write: q, k, v, o, lse and diff_o come first, the mask is input
+/// `mask`, and the random numbers are behind it.
+[[nodiscard]] AttentionData grad_data(const Launch& launch, size_t mask);
+/// The same where rows are in 16 bits: of copies of one head, whose results write_grad() stores.
+[[nodiscard]] AttentionData copied_grad_data(const Launch& launch, size_t mask, HeadCopies& copies,
+                                             int64_t sample, int64_t head, int64_t tokens);
+void write_grad(const AttentionData& data, const Launch& launch, const HeadCopies& copies,
+                int64_t sample, int64_t head, int64_t tokens);
+
 /// In attention_grad_cpu.cc.
 [[nodiscard]] int64_t attention_grad_scratch(const NodeSpec& spec, const CpuContext& context);
 [[nodiscard]] std::unique_ptr<Kernel> create_attention_grad(const NodeSpec& spec,

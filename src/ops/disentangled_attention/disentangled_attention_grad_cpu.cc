@@ -64,41 +64,16 @@ using Unit = decltype(&HWY_STATIC_DISPATCH(disentangled_grad_unit));
 
 void run_f32(const RelativeShape& shape, Unit unit, const Launch& launch, RelativeTables tables,
              int64_t sample, int64_t head, float* memory) {
-  const AttentionData data{.q = input<float>(launch, 0),
-                           .k = input<float>(launch, 1),
-                           .v = input<float>(launch, 2),
-                           .o = input<float>(launch, 3),
-                           .lse = input<float>(launch, 4),
-                           .diff_o = input<float>(launch, 5),
-                           .mask = input<uint8_t>(launch, kTables + 2),
-                           .rng = input<int64_t>(launch, kTables + 3),
-                           .diff_q = output<float>(launch, 0),
-                           .diff_k = output<float>(launch, 1),
-                           .diff_v = output<float>(launch, 2)};
+  const AttentionData data = grad_data(launch, kTables + 2);
   unit(shape, data, tables, sample, head, memory);
 }
 
 void run_half(const RelativeShape& shape, Unit unit, const Launch& launch, RelativeTables tables,
               int64_t sample, int64_t head, HeadCopies copies, float* memory) {
   const int64_t tokens = shape.pairs.tokens;
-  const auto copy_of = [&](size_t i) {
-    return copies.read(launch.inputs[i], sample, head, 0, tokens);
-  };
-  const AttentionData data{.q = copy_of(0),
-                           .k = copy_of(1),
-                           .v = copy_of(2),
-                           .o = copy_of(3),
-                           .lse = input<float>(launch, 4),
-                           .diff_o = copy_of(5),
-                           .mask = input<uint8_t>(launch, kTables + 2),
-                           .rng = input<int64_t>(launch, kTables + 3),
-                           .diff_q = copies.take(tokens),
-                           .diff_k = copies.take(tokens),
-                           .diff_v = copies.take(tokens)};
+  const AttentionData data = copied_grad_data(launch, kTables + 2, copies, sample, head, tokens);
   unit(shape, data, tables, sample, head, memory);
-  const float* results[] = {data.diff_q, data.diff_k, data.diff_v};
-  for (size_t i = 0; i < 3; ++i)
-    copies.write(results[i], launch.outputs[i], sample, head, 0, tokens);
+  write_grad(data, launch, copies, sample, head, tokens);
 }
 
 }  // namespace
