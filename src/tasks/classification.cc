@@ -6,7 +6,6 @@
 
 #include "base/check.h"
 #include "base/id_vector.h"
-#include "ops/fed_names.h"
 #include "ops/loss/loss.h"
 #include "tasks/class_counts.h"
 #include "tasks/roc_auc.h"
@@ -32,9 +31,7 @@ double row_loss(IdSpan<const float> logits, int32_t label) {
 // labels i32(B), row_weights f32(B): 0 for padding rows.
 void append_loss(GraphBuilder& builder, models::SequenceModel& model, const Settings& settings) {
   const int64_t rows = builder.shape(model.logits)[0];
-  model.labels = builder.input(models::kLabels, {DType::i32, {rows}});
-  model.row_weights = builder.input(kRowWeights, {DType::f32, {rows}});
-  model.inv_total = builder.input(kInverseTotal, {DType::f32, {}});
+  declare_labels(builder, model, {DType::i32, {rows}}, {rows});
   const ScopeGuard scope(builder, "loss");
   model.loss =
       softmax_cross_entropy(

@@ -6,7 +6,6 @@
 
 #include "base/check.h"
 #include "base/id_vector.h"
-#include "ops/fed_names.h"
 #include "ops/loss/loss.h"
 #include "snug/error.h"
 #include "tasks/class_counts.h"
@@ -53,9 +52,7 @@ void read_row(const data::Row& row, const data::EncodedRow&, const std::string& 
 // labels f32(B, C): 1 where the row has the label; row_weights f32(B): 0 for padding rows.
 void append_loss(GraphBuilder& builder, models::SequenceModel& model, const Settings& settings) {
   const Shape shape = builder.shape(model.logits);
-  model.labels = builder.input(models::kLabels, {DType::f32, shape});
-  model.row_weights = builder.input(kRowWeights, {DType::f32, {shape[0]}});
-  model.inv_total = builder.input(kInverseTotal, {DType::f32, {}});
+  declare_labels(builder, model, {DType::f32, shape}, {shape[0]});
   const ScopeGuard scope(builder, "loss");
   model.loss = binary_cross_entropy(builder, model.logits, model.labels, model.row_weights,
                                     model.inv_total, settings.focal_gamma);

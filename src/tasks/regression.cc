@@ -6,7 +6,6 @@
 
 #include "base/utf8.h"
 #include "data/label_number.h"
-#include "ops/fed_names.h"
 #include "ops/loss/loss.h"
 #include "snug/error.h"
 #include "tasks/class_counts.h"
@@ -49,9 +48,7 @@ void read_row(const data::Row& row, const data::EncodedRow&, const std::string& 
 // labels f32(B, K), row_weights f32(B): 0 for padding rows.
 void append_loss(GraphBuilder& builder, models::SequenceModel& model, const Settings& settings) {
   const Shape shape = builder.shape(model.logits);
-  model.labels = builder.input(models::kLabels, {DType::f32, shape});
-  model.row_weights = builder.input(kRowWeights, {DType::f32, {shape[0]}});
-  model.inv_total = builder.input(kInverseTotal, {DType::f32, {}});
+  declare_labels(builder, model, {DType::f32, shape}, {shape[0]});
   const ScopeGuard scope(builder, "loss");
   const auto loss = settings.regression_loss == kSquared ? mean_squared_error : smooth_l1;
   model.loss = loss(builder, model.logits, model.labels, model.row_weights, model.inv_total);

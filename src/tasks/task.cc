@@ -2,9 +2,12 @@
 #include "tasks/task.h"
 
 #include <cmath>
+#include <utility>
 
 #include "base/numbers.h"
 #include "data/label_map.h"
+#include "graph/builder.h"
+#include "ops/fed_names.h"
 #include "snug/error.h"
 
 namespace snug {
@@ -49,6 +52,13 @@ std::optional<size_t> find_f1_label(const Context& context) {
               "there is no label '" + settings.f1_of + "'; the labels are " +
                   data::list_labels(context.labels),
               "give one of them");
+}
+
+void declare_labels(GraphBuilder& builder, models::SequenceModel& model, TensorType labels,
+                    Shape row_weights) {
+  model.labels = builder.input(models::kLabels, std::move(labels));
+  model.row_weights = builder.input(kRowWeights, {DType::f32, std::move(row_weights)});
+  model.inv_total = builder.input(kInverseTotal, {DType::f32, {}});
 }
 
 void finish(GraphBuilder& builder, models::SequenceModel& model, const Task& task,

@@ -105,6 +105,10 @@ struct Task {
   Required<std::string> predicted;
 };
 
+/// For append_loss: declares kLabels of this type, kRowWeights of this shape, and the divisor.
+void declare_labels(GraphBuilder& builder, models::SequenceModel& model, TensorType labels,
+                    Shape row_weights);
+
 /// Marks the logits as output; in training declares what is fed and appends the loss.
 void finish(GraphBuilder& builder, models::SequenceModel& model, const Task& task,
             const Settings& settings, bool is_training);

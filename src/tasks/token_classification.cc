@@ -9,7 +9,6 @@
 
 #include "base/check.h"
 #include "base/printable.h"
-#include "ops/fed_names.h"
 #include "ops/loss/loss.h"
 #include "ops/shape/shape.h"
 #include "snug/error.h"
@@ -81,9 +80,7 @@ void append_loss(GraphBuilder& builder, models::SequenceModel& model, const Sett
   const Shape shape = builder.shape(model.logits);
   const int64_t tokens = element_count({DType::f32, shape}) / shape.back();
   const Shape fed(shape.begin(), shape.end() - 1);
-  model.labels = builder.input(models::kLabels, {DType::i32, fed});
-  model.row_weights = builder.input(kRowWeights, {DType::f32, fed});
-  model.inv_total = builder.input(kInverseTotal, {DType::f32, {}});
+  declare_labels(builder, model, {DType::i32, fed}, fed);
   const ScopeGuard scope(builder, "loss");
   model.loss =
       softmax_cross_entropy(
