@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/id_vector.h"
 #include "base/wildcard.h"
+#include "plan/chain/replay.h"
 #include "snug/error.h"
 
 namespace snug::plan {
@@ -67,26 +68,23 @@ class Scheduler {
   Scheduler(const ProblemIndex& index, const Marks& marks, IdVector<bool>& is_pinned)
       : index_(index),
         marks_(marks),
-        is_pinned_(is_pinned),
-        visible_depth_(is_pinned.size(), 0),
-        is_available_(is_pinned.size(), false),
-        has_run_(static_cast<size_t>(index.op_count()), false),
-        is_open_(has_run_.size(), false),
-        writes_(is_pinned.size(), 0) {
+        replay_(index, is_pinned),
+        visible_depth_(is_pinned.size(), 0) {
     for (StorageId id = 0; id < index.storage_count(); ++id) find_depth(id);
   }
 
   void run() {
-    for (OpId op = 0; op < index_.backward_begin; ++op) run_op(op);
+    for (OpId op = 0; op < index_.backward_begin; ++op) replay_.run(op);
     for (OpId op = 0; op < index_.backward_begin; ++op) settle(op, {});
     for (OpId op = index_.backward_begin; op < index_.op_count(); ++op) {
       make_available(index_.op(op).inputs, part(op));
-      run_op(op);
+      replay_.run(op);
     }
+    SNUG_CHECK(!replay_.is_stuck(), "the given order is not valid");
   }
 
-  [[nodiscard]] bool is_stale() const { return is_stale_; }
-  [[nodiscard]] std::vector<OpId>& schedule() { return schedule_; }
+  [[nodiscard]] bool is_stale() const { return replay_.is_stale(); }
+  [[nodiscard]] std::vector<OpId>& schedule() { return replay_.schedule(); }
 
  private:
   [[nodiscard]] const Part& part(OpId op) const { return marks_.parts[op]; }
@@ -108,70 +106,25 @@ class Scheduler {
   // Whether what the op made stays for a backward op of `context`.
   [[nodiscard]] bool stays(StorageId id, const Part& context) const {
     const auto position = static_cast<size_t>(id);
-    if (marks_.is_kept[position] || is_pinned_[position] || !is_forward(index_, id)) return true;
+    if (marks_.is_kept[position] || !is_forward(index_, id)) return true;
     return visible_depth_[position] <= common_depth(part(index_.producer[position]), context);
   }
 
   // After a forward op, or several, ran for a backward op of `context`.
   void settle(OpId op, const Part& context) {
     for (const StorageId output : index_.op(op).outputs) {
-      const auto position = static_cast<size_t>(output);
-      is_available_[position] = is_available_[position] && stays(output, context);
+      if (!stays(output, context)) replay_.drop(output);
     }
   }
 
-  // Marks the closure of what is missing, then runs it in the given order.
   void make_available(const std::vector<StorageId>& wanted, const Part& context) {
-    std::vector<StorageId> stack(wanted);
-    std::vector<OpId> closure;
-    while (!stack.empty()) {
-      const StorageId id = stack.back();
-      stack.pop_back();
-      const OpId producer = index_.producer[id];
-      if (producer < 0 || is_available_[id] || is_open_[producer]) continue;
-      is_open_[producer] = true;
-      closure.push_back(producer);
-      if (index_.runs_once[producer] || !sees_own_version(producer)) {
-        is_stale_ = true;
-        for (const StorageId output : index_.op(producer).outputs) is_pinned_[output] = true;
-      }
-      for (const StorageId input : index_.op(producer).inputs) stack.push_back(input);
-    }
-    std::sort(closure.begin(), closure.end());
-    for (const OpId op : closure) {
-      run_op(op);
-      is_open_[op] = false;
-    }
-    for (const OpId op : closure) settle(op, context);
-  }
-
-  [[nodiscard]] bool sees_own_version(OpId op) const {
-    const auto& versions = index_.versions[op];
-    return std::all_of(versions.begin(), versions.end(),
-                       [&](const auto& seen) { return writes_[seen.first] == seen.second; });
-  }
-
-  void run_op(OpId op) {
-    const bool is_first = !has_run_[op];
-    SNUG_CHECK(!is_first || sees_own_version(op), "the given order is not valid");
-    schedule_.push_back(op);
-    has_run_[op] = true;
-    for (const StorageId output : index_.op(op).outputs) {
-      is_available_[output] = true;
-      if (is_first && index_.storage(output).resident) ++writes_[output];
-    }
+    for (const OpId op : replay_.make_available(wanted)) settle(op, context);
   }
 
   const ProblemIndex& index_;
   const Marks& marks_;
-  IdVector<bool>& is_pinned_;
+  Replay replay_;
   IdVector<size_t> visible_depth_;
-  IdVector<bool> is_available_;
-  IdVector<bool> has_run_;
-  IdVector<bool> is_open_;  // ops of the closure that is being found
-  IdVector<int32_t> writes_;
-  std::vector<OpId> schedule_;
-  bool is_stale_ = false;
 };
 
 }  // namespace

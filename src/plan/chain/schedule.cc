@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "base/id_vector.h"
-#include "base/stop.h"
+#include "plan/chain/replay.h"
 
 namespace snug::plan {
 namespace {
@@ -17,13 +17,9 @@ class Flattener {
   Flattener(const ProblemIndex& index, const Chain& chain, IdVector<bool>& is_pinned)
       : index_(index),
         chain_(chain),
-        is_pinned_(is_pinned),
-        is_available_(is_pinned.size(), false),
+        replay_(index, is_pinned),
         held_(is_pinned.size(), 0),
         held_by_block_(chain.blocks.size()),
-        has_run_(static_cast<size_t>(index.op_count()), false),
-        writes_(is_pinned.size(), 0),
-        is_marked_(static_cast<size_t>(index.op_count()), false),
         next_backward_(index.backward_begin) {}
 
   void run(std::span<const ChainAction> actions) {
@@ -36,25 +32,23 @@ class Flattener {
     }
     // What no block claimed (or a problem without blocks).
     for (OpId op = 0; op < index_.backward_begin; ++op) {
-      if (!has_run_[op]) run_with_inputs(op);
+      if (!replay_.has_run(op)) run_with_inputs(op);
     }
     for (; next_backward_ < index_.op_count(); ++next_backward_) run_with_inputs(next_backward_);
   }
 
-  [[nodiscard]] bool is_stale() const { return is_stale_; }
-  [[nodiscard]] bool is_stuck() const { return is_stuck_; }
-  [[nodiscard]] std::vector<OpId>& schedule() { return schedule_; }
+  [[nodiscard]] Replay& replay() { return replay_; }
 
  private:
   void forward(const ChainAction& action) {
     const Block& block = chain_.blocks[action.block];
-    if (!has_run_[block.first]) {
+    if (!replay_.has_run(block.first)) {
       for (OpId op = block.first; op < block.end; ++op) run_with_inputs(op);
     } else {
       std::vector<StorageId> wanted = action.hold;
       if (action.needs_output)
         wanted.insert(wanted.end(), block.output.begin(), block.output.end());
-      make_available(wanted);
+      replay_.make_available(wanted);
     }
     hold(action.block, action.hold);
     discard_block(block);
@@ -80,9 +74,7 @@ class Flattener {
 
   void discard(StorageId id) {
     const auto position = static_cast<size_t>(id);
-    if (held_[position] == 0 && !is_pinned_[position] && chain_.block_of[position] >= 0) {
-      is_available_[position] = false;
-    }
+    if (held_[position] == 0 && chain_.block_of[position] >= 0) replay_.drop(id);
   }
 
   void discard_block(const Block& block) {
@@ -94,69 +86,16 @@ class Flattener {
   }
 
   void run_with_inputs(OpId op) {
-    make_available(index_.op(op).inputs);
-    run_op(op);
-  }
-
-  // Marks the closure of what is missing, then runs it in the given order.
-  void make_available(const std::vector<StorageId>& wanted) {
-    stop_point();
-    stack_.assign(wanted.begin(), wanted.end());
-    closure_.clear();
-    while (!stack_.empty()) {
-      const StorageId id = stack_.back();
-      stack_.pop_back();
-      const OpId producer = index_.producer[id];
-      if (producer < 0 || is_available_[id] || is_marked_[producer]) continue;
-      is_marked_[producer] = true;
-      closure_.push_back(producer);
-      const bool is_rerun = has_run_[producer];
-      if (is_rerun && (index_.runs_once[producer] || !sees_own_version(producer))) {
-        is_stale_ = true;
-        for (const StorageId output : index_.op(producer).outputs) is_pinned_[output] = true;
-      }
-      for (const StorageId input : index_.op(producer).inputs) stack_.push_back(input);
-    }
-    std::sort(closure_.begin(), closure_.end());
-    for (const OpId op : closure_) {
-      run_op(op);
-      is_marked_[op] = false;
-    }
-  }
-
-  [[nodiscard]] bool sees_own_version(OpId op) const {
-    for (const auto& [id, writes] : index_.versions[op]) {
-      if (writes_[id] != writes) return false;
-    }
-    return true;
-  }
-
-  void run_op(OpId op) {
-    const bool is_first = !has_run_[op];
-    if (is_first && !sees_own_version(op)) is_stuck_ = true;
-    schedule_.push_back(op);
-    has_run_[op] = true;
-    for (const StorageId output : index_.op(op).outputs) {
-      is_available_[output] = true;
-      if (is_first && index_.storage(output).resident) ++writes_[output];
-    }
+    replay_.make_available(index_.op(op).inputs);
+    replay_.run(op);
   }
 
   const ProblemIndex& index_;
   const Chain& chain_;
-  IdVector<bool>& is_pinned_;
-  IdVector<bool> is_available_;
+  Replay replay_;
   IdVector<int32_t> held_;
   IdVector<std::vector<StorageId>> held_by_block_;
-  IdVector<bool> has_run_;
-  IdVector<int32_t> writes_;
-  IdVector<bool> is_marked_;
-  std::vector<OpId> schedule_;
-  std::vector<StorageId> stack_;
-  std::vector<OpId> closure_;
   OpId next_backward_;
-  bool is_stale_ = false;  // a recomputation came after a write of what it reads: pin and try again
-  bool is_stuck_ = false;  // the order itself is invalid
 };
 
 }  // namespace
@@ -167,8 +106,9 @@ std::optional<std::vector<OpId>> flatten(const ProblemIndex& index, const Chain&
   for (int32_t attempt = 0; attempt < kMaxAttempts; ++attempt) {
     Flattener flattener(index, chain, is_pinned);
     flattener.run(actions);
-    if (flattener.is_stuck()) return std::nullopt;
-    if (!flattener.is_stale()) return std::move(flattener.schedule());
+    Replay& replay = flattener.replay();
+    if (replay.is_stuck()) return std::nullopt;
+    if (!replay.is_stale()) return std::move(replay.schedule());
   }
   return std::nullopt;
 }
