@@ -474,7 +474,7 @@ TEST(ConfigArguments, an_amount_of_memory_may_be_typed_as_it_is_printed) {
 
 TEST(Options, every_key_of_a_model_family_is_a_key) {
   for (const models::ModelFamily* family : models::model_families()) {
-    for (const models::ModelKey& key : *family->keys)
+    for (const models::ModelKey& key : *family->info().keys)
       EXPECT_NE(config::find_option(key.name), nullptr) << key.name;
   }
 }

@@ -82,14 +82,16 @@ std::string help_of(std::string_view key) {
 
 std::string preset_help() {
   std::string text;
-  for (const ModelFamily* family : models::model_families()) text += *family->presets_help + ", ";
+  for (const ModelFamily* family : models::model_families())
+    text += *family->info().presets_help + ", ";
   return text;
 }
 
 std::vector<std::string> preset_names() {
   std::vector<std::string> names;
   for (const ModelFamily* family : models::model_families())
-    names.insert(names.end(), family->preset_names->begin(), family->preset_names->end());
+    names.insert(names.end(), family->info().preset_names->begin(),
+                 family->info().preset_names->end());
   return names;
 }
 

@@ -183,6 +183,13 @@ void check_sizes(std::initializer_list<std::pair<const char*, int64_t>> sizes,
   }
 }
 
+void check_rates(std::initializer_list<double> rates, const std::string& where) {
+  for (const double rate : rates) {
+    if (!(rate >= 0 && rate < 1))
+      throw Error(ErrorCode::bad_config, where, "a dropout rate must be at least 0 and below 1");
+  }
+}
+
 void check_depth(const char* name, const std::vector<int64_t>& layers, const std::string& where) {
   int64_t sum = 0;
   for (const int64_t each : layers) {

@@ -98,6 +98,8 @@ class ConfigReader {
 /// Throws Error{bad_config} for the first size below 1.
 void check_sizes(std::initializer_list<std::pair<const char*, int64_t>> sizes,
                  const std::string& where);
+/// Throws Error{bad_config} for a rate of dropout that is none.
+void check_rates(std::initializer_list<double> rates, const std::string& where);
 /// Throws Error{bad_config} where the layers, or the blocks of all stages, are more than a model
 /// may have.
 void check_depth(const char* name, const std::vector<int64_t>& layers, const std::string& where);

@@ -153,7 +153,7 @@ TEST(Bert_config, a_file_without_a_type_is_bert_where_something_says_so) {
   const std::string other =
       R"({"architectures": ["GPT2LMHeadModel"], "type_vocab_size": 2, )" + fields + "}";
   const auto read = [](const std::string& json) {
-    return (*family_of_type("")->read)(json, "dir/config.json", nullptr);
+    return family_of_type("")->read(json, "dir/config.json", nullptr);
   };
   expect_refusals({{"{}", bad_config, "there is no model_type, and BERT"},
                    {R"({"model_type": null})", bad_config, "there is no model_type"},

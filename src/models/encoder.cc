@@ -15,17 +15,13 @@
 
 namespace snug::models {
 
-void read_encoder(ConfigReader& reader, EncoderConfig& config) {
-  reader.require_text("position_embedding_type", "absolute",
-                      "relative positions are not supported");
-  reader.refuse_other_forms();
+void read_layers(ConfigReader& reader, EncoderConfig& config) {
   reader.read_int("vocab_size", config.vocab_size, 1);
   reader.read_int("hidden_size", config.hidden_size, 1);
   reader.read_int("num_hidden_layers", config.num_hidden_layers, 1, kMaxLayers);
   reader.read_int("num_attention_heads", config.num_attention_heads, 1);
   reader.read_int("intermediate_size", config.intermediate_size, 1);
   reader.read_int("max_position_embeddings", config.max_position_embeddings, 1);
-  reader.read_int("type_vocab_size", config.type_vocab_size, 1);
   reader.read_token_id("pad_token_id", config.pad_token_id);
   reader.read_number("hidden_dropout_prob", config.hidden_dropout_prob, 1);
   reader.read_number("attention_probs_dropout_prob", config.attention_probs_dropout_prob, 1);
@@ -41,8 +37,28 @@ void read_encoder(ConfigReader& reader, EncoderConfig& config) {
                  "_name_or_path", "bos_token_id", "eos_token_id"});
 }
 
+void read_encoder(ConfigReader& reader, EncoderConfig& config) {
+  reader.require_text("position_embedding_type", "absolute",
+                      "relative positions are not supported");
+  reader.refuse_other_forms();
+  read_layers(reader, config);
+  reader.read_int("type_vocab_size", config.type_vocab_size, 1);
+}
+
 void read_classifier_dropout(ConfigReader& reader, ClassifierDropoutConfig& config) {
   reader.read_number("classifier_dropout", config.classifier_dropout, 1);
+}
+
+void append_layers(nlohmann::ordered_json& json, const EncoderConfig& config) {
+  json["vocab_size"] = config.vocab_size;
+  json["hidden_size"] = config.hidden_size;
+  json["num_hidden_layers"] = config.num_hidden_layers;
+  json["num_attention_heads"] = config.num_attention_heads;
+  json["intermediate_size"] = config.intermediate_size;
+  json["hidden_act"] = config.hidden_act;
+  json["hidden_dropout_prob"] = config.hidden_dropout_prob;
+  json["attention_probs_dropout_prob"] = config.attention_probs_dropout_prob;
+  json["max_position_embeddings"] = config.max_position_embeddings;
 }
 
 nlohmann::ordered_json encoder_json(const EncoderConfig& config, const std::string& model_type,
@@ -51,21 +67,13 @@ nlohmann::ordered_json encoder_json(const EncoderConfig& config, const std::stri
       {"architectures",
        {classes + (config.head.kind == HeadKind::token ? "ForTokenClassification"
                                                        : "ForSequenceClassification")}},
-      {"model_type", model_type},
-      {"vocab_size", config.vocab_size},
-      {"hidden_size", config.hidden_size},
-      {"num_hidden_layers", config.num_hidden_layers},
-      {"num_attention_heads", config.num_attention_heads},
-      {"intermediate_size", config.intermediate_size},
-      {"hidden_act", config.hidden_act},
-      {"hidden_dropout_prob", config.hidden_dropout_prob},
-      {"attention_probs_dropout_prob", config.attention_probs_dropout_prob},
-      {"max_position_embeddings", config.max_position_embeddings},
-      {"type_vocab_size", config.type_vocab_size},
-      {"layer_norm_eps", config.layer_norm_eps},
-      {"initializer_range", config.initializer_range},
-      {"pad_token_id", config.pad_token_id},
-      {"position_embedding_type", "absolute"}};
+      {"model_type", model_type}};
+  append_layers(json, config);
+  json["type_vocab_size"] = config.type_vocab_size;
+  json["layer_norm_eps"] = config.layer_norm_eps;
+  json["initializer_range"] = config.initializer_range;
+  json["pad_token_id"] = config.pad_token_id;
+  json["position_embedding_type"] = "absolute";
   if (config.pad_token_id < 0) json["pad_token_id"] = nullptr;
   return json;
 }
@@ -83,18 +91,16 @@ void append_encoder_head(nlohmann::ordered_json& json, const EncoderConfig& conf
   append_text_head(json, config.text_head, config.head, classes + "Model");
 }
 
-void check_encoder(const EncoderConfig& config, double dropout, const std::string& where) {
+void check_layers(const EncoderConfig& config, const std::string& where) {
   const auto refuse = [&where](const std::string& message) {
     throw Error(ErrorCode::bad_config, where, message);
   };
   check_sizes({{"vocab_size", config.vocab_size},
-               {"embedding_size", config.embedding_width()},
                {"hidden_size", config.hidden_size},
                {"num_hidden_layers", config.num_hidden_layers},
                {"num_attention_heads", config.num_attention_heads},
                {"intermediate_size", config.intermediate_size},
                {"max_position_embeddings", config.max_position_embeddings},
-               {"type_vocab_size", config.type_vocab_size},
                {"num_labels", config.num_labels}},
               where);
   check_depth("num_hidden_layers", {config.num_hidden_layers}, where);
@@ -102,22 +108,27 @@ void check_encoder(const EncoderConfig& config, double dropout, const std::strin
     refuse(std::to_string(config.num_attention_heads) +
            " num_attention_heads do not divide hidden_size " + std::to_string(config.hidden_size));
   }
-  for (const double rate :
-       {config.hidden_dropout_prob, config.attention_probs_dropout_prob, dropout}) {
-    if (!(rate >= 0 && rate < 1)) refuse("a dropout rate must be at least 0 and below 1");
-  }
+  check_rates({config.hidden_dropout_prob, config.attention_probs_dropout_prob}, where);
   if (!nn::find_activation(config.hidden_act))
     refuse("hidden_act \"" + config.hidden_act + "\" is not supported");
   if (!(config.layer_norm_eps >= 0)) refuse("layer_norm_eps must not be negative");
   if (!(config.initializer_range >= 0)) refuse("initializer_range must not be negative");
   check_pad_token(config.pad_token_id, config.vocab_size, where);
   check_labels(config.num_labels, config.labels, where);
+}
+
+void check_encoder(const EncoderConfig& config, double dropout, const std::string& where) {
+  check_layers(config, where);
+  check_sizes(
+      {{"embedding_size", config.embedding_width()}, {"type_vocab_size", config.type_vocab_size}},
+      where);
+  check_rates({dropout}, where);
   check_text_head(config.text_head, config.head.kind, config.num_hidden_layers, dropout);
 }
 
-void apply_encoder_facts(EncoderConfig& config, const ModelFacts& facts) {
+void take_encoder_facts(const ModelFacts& facts, EncoderConfig& config) {
   if (facts.pad_token_id) config.pad_token_id = *facts.pad_token_id;
-  take_text_facts(config, facts);
+  take_text_facts(facts, config);
 }
 
 InitRule encoder_init_rule(const EncoderConfig& config, const std::string& parameter,

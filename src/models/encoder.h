@@ -45,7 +45,6 @@ struct EncoderConfig {
     return embedding_size > 0 ? embedding_size : hidden_size;
   }
   [[nodiscard]] int64_t max_positions() const { return max_position_embeddings; }
-  [[nodiscard]] int64_t program_parts() const { return num_hidden_layers; }
   void set_attention_dropout(double rate) { attention_probs_dropout_prob = rate; }
 };
 
@@ -62,9 +61,13 @@ struct ClassifierDropoutConfig : EncoderConfig {
   }
 };
 
-/// All fields but embedding_size; refuses what asks for other mathematics.
+/// All fields but embedding_size and type_vocab_size.
+void read_layers(ConfigReader& reader, EncoderConfig& config);
+/// Those and type_vocab_size; refuses what asks for other mathematics.
 void read_encoder(ConfigReader& reader, EncoderConfig& config);
 void read_classifier_dropout(ConfigReader& reader, ClassifierDropoutConfig& config);
+/// From vocab_size to max_position_embeddings.
+void append_layers(nlohmann::ordered_json& json, const EncoderConfig& config);
 /// `classes`: the name of transformers' classes up to "ForSequenceClassification".
 [[nodiscard]] nlohmann::ordered_json encoder_json(const EncoderConfig& config,
                                                   const std::string& model_type,
@@ -73,10 +76,12 @@ void append_classifier_dropout(nlohmann::ordered_json& json, const ClassifierDro
 /// The end of it: head and labels.
 void append_encoder_head(nlohmann::ordered_json& json, const EncoderConfig& config,
                          const std::string& classes);
-/// Throws Error{bad_config} at `where` for sizes that cannot be. `dropout`: before the classifier.
+/// Throws Error{bad_config} at `where` for sizes that cannot be, of what read_layers() reads.
+void check_layers(const EncoderConfig& config, const std::string& where);
+/// Of all fields, and the head. `dropout`: before the classifier.
 void check_encoder(const EncoderConfig& config, double dropout, const std::string& where);
-/// What ModelFamily's functions of these names do.
-void apply_encoder_facts(EncoderConfig& config, const ModelFacts& facts);
+/// What a family's take_facts and init_rule do.
+void take_encoder_facts(const ModelFacts& facts, EncoderConfig& config);
 [[nodiscard]] InitRule encoder_init_rule(const EncoderConfig& config, const std::string& parameter,
                                          const Shape& shape);
 /// Throws Error{bad_config} for a length beyond max_positions (0: any).

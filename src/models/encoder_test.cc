@@ -17,10 +17,9 @@ namespace {
 int64_t parameters_of(const char* type, const char* preset) {
   RunConfig run;
   run.model = preset;
-  const ModelFamily& family = *family_of_type(type);
-  const FamilyConfig config = (*family.preset)(run).value();
+  const ArchitecturePtr architecture = family_of_type(type)->preset(run);
   GraphBuilder builder(op_registry(), type);
-  (void)(*family.build)(config, builder, {1, 8}, {.training = false});
+  (void)architecture->build(builder, {1, 8}, {.training = false});
   verify(builder.graph());
   int64_t count = 0;
   for (const Value& value : builder.graph().values) {
@@ -31,8 +30,8 @@ int64_t parameters_of(const char* type, const char* preset) {
 
 std::string refusal(const char* type, const std::string& fields) {
   try {
-    (void)(*family_of_type(type)->read)("{\"model_type\": \"" + std::string(type) + "\", " + fields,
-                                        "config.json", nullptr);
+    (void)family_of_type(type)->read("{\"model_type\": \"" + std::string(type) + "\", " + fields,
+                                     "config.json", nullptr);
   } catch (const Error& error) {
     return error.what();
   }
@@ -66,11 +65,10 @@ TEST(Encoders, one_network_of_three_names_keeps_its_own) {
 TEST(Encoders, positions_of_roberta_begin_behind_the_padding) {
   RunConfig run;
   run.model = "roberta-base";
-  const ModelFamily& family = *family_of_type("roberta");
-  FamilyConfig config = (*family.preset)(run).value();
-  EXPECT_EQ((*family.traits)(config).max_positions, 512);
-  (*family.apply_facts)(config, {.vocab_size = 100, .pad_token_id = 0});
-  EXPECT_EQ((*family.traits)(config).max_positions, 513);
+  const ArchitecturePtr architecture = family_of_type("roberta")->preset(run);
+  EXPECT_EQ(architecture->traits().max_positions, 512);
+  const ArchitecturePtr other = architecture->with_facts({.vocab_size = 100, .pad_token_id = 0});
+  EXPECT_EQ(other->traits().max_positions, 513);
   EXPECT_NE(refusal("roberta", R"("pad_token_id": null})").find("pad_token_id"), std::string::npos);
   EXPECT_NE(refusal("roberta", R"("max_position_embeddings": 2})").find("no position behind"),
             std::string::npos);

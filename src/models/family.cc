@@ -13,17 +13,13 @@ void take_labels(const ModelFacts& facts, int64_t& num_labels, std::vector<std::
   }
 }
 
-std::string own_name(const FamilyConfig&, const std::string& parameter) { return parameter; }
-
-WeightRole role_of(const ModelFamily& family, const std::string& parameter) {
+WeightRole ModelFamily::role(const std::string& parameter) const {
   if (parameter.starts_with(std::string(kSnugHead) + ".")) return WeightRole::head;
-  return (*family.weights->role)(parameter);
+  return own_role(parameter);
 }
 
 WeightRole role_by_classifier(const std::string& parameter) {
   return parameter.starts_with("classifier.") ? WeightRole::head : WeightRole::body;
 }
-
-bool every_tensor_is_own(const std::string&) { return true; }
 
 }  // namespace snug::models

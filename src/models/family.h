@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// ModelFamily: the one place that says what a family of networks is, as OpDef does for an op. No
-// field is optional. A family is a folder here and a word in families.cmake; nothing outside of the
-// folder knows its name. What is asked of one network is asked through train::Model, so a network
-// that is of no family has one class to fill.
+// ModelFamily: the one place that says what a family of networks is, as OpDef does for an op; and
+// Architecture: one network of a family, its sizes given. No function is optional. A family is a
+// folder here and a word in families.cmake; nothing outside of the folder knows its name.
+// family_of.h makes both of the family's own struct.
 #pragma once
 
-#include <any>
+#include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "graph/op_def.h"
@@ -17,17 +19,6 @@
 #include "snug/config.h"
 
 namespace snug::models {
-
-/// The sizes of one network: the family's own struct.
-using FamilyConfig = std::any;
-template <class Config>
-[[nodiscard]] const Config& config_of(const FamilyConfig& config) {
-  return std::any_cast<const Config&>(config);
-}
-template <class Config>
-[[nodiscard]] Config& config_of(FamilyConfig& config) {
-  return std::any_cast<Config&>(config);
-}
 
 /// What a row is to the network.
 enum class InputKind : uint8_t { text, image };
@@ -74,20 +65,37 @@ struct ProgramSize {
 /// fresh then. The head is what is trained for the task.
 enum class WeightRole : uint8_t { body, pooler, head };
 
-/// How the weights are called in files. Graph and program have the parameter's name.
-struct WeightNames {
-  /// In files that Snug writes.
-  Required<std::string (*)(const FamilyConfig&, const std::string& parameter)> stored;
-  /// What the encoder's names in files begin with ("bert."); a file that holds an encoder alone
-  /// leaves it away. Empty: there is no such file.
-  Required<std::string> prefix;
-  Required<WeightRole (*)(const std::string& parameter)> role;
-  /// A tensor of a file, of no use to the network, whose name is one of this family's encoder or
-  /// classifier: the file is another network's.
-  Required<bool (*)(const std::string& tensor)> is_own;
+class ModelFamily;
+class Architecture;
+/// Architectures are values that never change; copies of a model share one.
+using ArchitecturePtr = std::shared_ptr<const Architecture>;
+
+/// One network of a family: its configuration, and what follows from it.
+class Architecture {
+ public:
+  virtual ~Architecture() = default;
+  [[nodiscard]] virtual const ModelFamily& family() const = 0;
+  [[nodiscard]] virtual bool is_equal(const Architecture& other) const = 0;
+  /// Its config.json: what ModelFamily::read reads.
+  [[nodiscard]] virtual std::string config_json() const = 0;
+  /// With the values of the family's keys that are not of presets alone.
+  [[nodiscard]] virtual ArchitecturePtr with_keys(const RunConfig& run) const = 0;
+  [[nodiscard]] virtual ArchitecturePtr with_facts(const ModelFacts& facts) const = 0;
+  /// Throws Error{bad_config} at `where` for sizes that cannot be.
+  virtual void check(const std::string& where) const = 0;
+  [[nodiscard]] virtual ModelTraits traits() const = 0;
+  [[nodiscard]] virtual ProgramSize size(int64_t length) const = 0;
+  /// Builds the network with its head into an empty builder.
+  [[nodiscard]] virtual SequenceModel build(GraphBuilder& builder, BatchShape shape,
+                                            const BuildOptions& options) const = 0;
+  [[nodiscard]] virtual InitRule init_rule(const std::string& parameter,
+                                           const Shape& shape) const = 0;
+  /// The parameter's name in files that Snug writes. Graph and program have `parameter`.
+  [[nodiscard]] virtual std::string stored_name(const std::string& parameter) const = 0;
 };
 
-struct ModelFamily {
+/// What is known of a family without a network of it.
+struct FamilyInfo {
   Required<std::string> name;
   Required<InputKind> input;
   Required<std::vector<std::string>> model_types;  // in config.json; "": where it names none
@@ -96,37 +104,41 @@ struct ModelFamily {
   Required<std::vector<HeadKind>> heads;
   Required<std::string> presets_help;  // "vgg-16, vgg-19"
   Required<std::vector<ModelKey>> keys;
-  /// The preset that config.model names; nothing where the name is no preset of this family.
-  Required<std::optional<FamilyConfig> (*)(const RunConfig&)> preset;
+  /// What the encoder's names in files begin with ("bert."); a file that holds an encoder and no
+  /// head omits it. Empty: there is no such file.
+  Required<std::string> prefix;
+};
+
+class ModelFamily {
+ public:
+  virtual ~ModelFamily() = default;
+  ModelFamily(const ModelFamily&) = delete;
+  ModelFamily& operator=(const ModelFamily&) = delete;
+
+  [[nodiscard]] const FamilyInfo& info() const { return info_; }
+  /// The preset that run.model names; null where the name is no preset of this family.
+  [[nodiscard]] virtual ArchitecturePtr preset(const RunConfig& run) const = 0;
   /// config.json; `file` stands for it in errors. What asks for other mathematics is
   /// Error{bad_config} naming file and key; keys that nobody knows are listed in `ignored` (may be
   /// null).
-  Required<FamilyConfig (*)(std::string_view json, const std::string& file,
-                            std::vector<std::string>* ignored)>
-      read;
-  Required<std::string (*)(const FamilyConfig&)> write;
-  Required<bool (*)(const FamilyConfig&, const FamilyConfig&)> is_equal;
-  /// Takes the values of its `keys` that are not of presets alone.
-  Required<void (*)(FamilyConfig&, const RunConfig&)> apply_keys;
-  Required<void (*)(FamilyConfig&, const ModelFacts&)> apply_facts;
-  /// Throws Error{bad_config} at `where` for sizes that cannot be.
-  Required<void (*)(const FamilyConfig&, const std::string& where)> check;
-  Required<ModelTraits (*)(const FamilyConfig&)> traits;
-  Required<ProgramSize (*)(const FamilyConfig&, int64_t length)> size;
-  /// Builds the network with its head into an empty builder.
-  Required<SequenceModel (*)(const FamilyConfig&, GraphBuilder&, BatchShape, const BuildOptions&)>
-      build;
-  Required<InitRule (*)(const FamilyConfig&, const std::string& parameter, const Shape&)> init_rule;
-  Required<WeightNames> weights;
+  [[nodiscard]] virtual ArchitecturePtr read(std::string_view json, const std::string& file,
+                                             std::vector<std::string>* ignored) const = 0;
+  /// Of any weight of the family's networks: the family's own, or a part of Snug's own head.
+  [[nodiscard]] WeightRole role(const std::string& parameter) const;
+  /// A tensor of a file, of no use to the network, whose name is one of this family's encoder or
+  /// classifier: the file is another network's.
+  [[nodiscard]] virtual bool is_own(const std::string& tensor) const = 0;
+
+ protected:
+  explicit ModelFamily(FamilyInfo info) : info_(std::move(info)) {}
+
+ private:
+  [[nodiscard]] virtual WeightRole own_role(const std::string& parameter) const = 0;
+
+  FamilyInfo info_;
 };
 
-/// `parameter` itself: what most families answer.
-[[nodiscard]] std::string own_name(const FamilyConfig&, const std::string& parameter);
-/// Of any weight of the family's networks: what its `role` says, or a part of Snug's own head.
-[[nodiscard]] WeightRole role_of(const ModelFamily& family, const std::string& parameter);
 /// The head is called "classifier".
 [[nodiscard]] WeightRole role_by_classifier(const std::string& parameter);
-/// Nobody else writes files for the family: every tensor of one is its own.
-[[nodiscard]] bool every_tensor_is_own(const std::string& tensor);
 
 }  // namespace snug::models

@@ -20,7 +20,7 @@ const std::vector<const ModelFamily*>& model_families() {
 
 const ModelFamily* family_of_type(std::string_view model_type) {
   for (const ModelFamily* family : model_families()) {
-    const auto& types = *family->model_types;
+    const auto& types = *family->info().model_types;
     if (std::find(types.begin(), types.end(), model_type) != types.end()) return family;
   }
   return nullptr;
@@ -33,7 +33,7 @@ std::vector<const ModelFamily*> families_with_key(std::string_view key) {
 }
 
 const ModelKey* find_key(const ModelFamily& family, std::string_view key) {
-  for (const ModelKey& each : *family.keys) {
+  for (const ModelKey& each : *family.info().keys) {
     if (each.name == key) return &each;
   }
   return nullptr;
@@ -43,7 +43,7 @@ std::string names_of(const std::vector<const ModelFamily*>& families) {
   std::string text;
   for (size_t i = 0; i < families.size(); ++i) {
     const bool is_last = i + 1 == families.size();
-    text += (i == 0 ? "" : is_last ? " and " : ", ") + *families[i]->name;
+    text += (i == 0 ? "" : is_last ? " and " : ", ") + *families[i]->info().name;
   }
   return text;
 }

@@ -162,7 +162,7 @@ std::vector<ModelKey> with_text_head_keys(std::vector<ModelKey> keys) {
   return keys;
 }
 
-void apply_text_head_keys(const RunConfig& run, TextHead& text_head) {
+void take_text_head_keys(const RunConfig& run, TextHead& text_head) {
   if (run.pooling != kPoolings[0]) text_head.pooling = pooling_of(run.pooling);
   if (run.pooling_layers > 0) text_head.pooling_layers = run.pooling_layers;
   if (run.multi_sample_dropout > 0) text_head.multi_sample_dropout = run.multi_sample_dropout;

@@ -3,10 +3,10 @@
 // classifier. A family gives what is its own; the keys pooling, pooling_layers and
 // multi_sample_dropout are the same for all.
 //
-// To take part a family (1) holds a TextHead in its configuration, reads it with read_text_head,
-// writes it with append_text_head (last: it may change `architectures`), checks it with
-// check_text_head and says it in its traits; (2) has its keys through with_text_head_keys and takes
-// them with apply_text_head_keys; (3) ends its graph with text_head().
+// To take part a family (1) derives from TransformerFamily (text_family.h), which has the keys and
+// the traits; (2) holds a TextHead in its configuration, reads it with read_text_head, writes it
+// with append_text_head (last: it may change `architectures`) and checks it with check_text_head;
+// (3) ends its graph with text_head().
 //
 // Where pooling or more than one layer is asked for, the head is Snug's own, whatever the family's
 // is (its pooler and classifier are not built): its weights are called "snug_head.", and
@@ -63,6 +63,6 @@ void check_text_head(const TextHead& text_head, HeadKind kind, int64_t layers, d
 [[nodiscard]] std::string_view pooling_name(Pooling pooling);
 /// A family's keys and those of the head.
 [[nodiscard]] std::vector<ModelKey> with_text_head_keys(std::vector<ModelKey> keys);
-void apply_text_head_keys(const RunConfig& run, TextHead& text_head);
+void take_text_head_keys(const RunConfig& run, TextHead& text_head);
 
 }  // namespace snug::models

@@ -118,34 +118,33 @@ TEST(Text_head, what_cannot_be_is_refused_at_its_key) {
 TEST(Text_head, every_family_with_its_keys_writes_and_reads_every_head) {
   RunConfig run;
   for (const ModelFamily* family : families_with_key("pooling")) {
-    run.model = family->preset_names->front();
-    FamilyConfig config = (*family->preset)(run).value();
-    const std::string plain = (*family->write)(config);
+    run.model = family->info().preset_names->front();
+    const std::string& name = *family->info().name;
+    const ArchitecturePtr preset = family->preset(run);
+    const std::string plain = preset->config_json();
     EXPECT_EQ(plain.find(kSnugHead), std::string::npos);
     RunConfig keys = run;
     keys.pooling = "attention";
     keys.pooling_layers = 2;
     keys.multi_sample_dropout = 5;
     keys.hidden_dropout_prob = 0.1;  // some families have none of their own
-    (*family->apply_keys)(config, keys);
-    const std::string text = (*family->write)(config);
+    const std::string text = preset->with_keys(keys)->config_json();
     std::vector<std::string> ignored;
-    const FamilyConfig back = (*family->read)(text, "config.json", &ignored);
-    EXPECT_TRUE(ignored.empty()) << *family->name;
+    const ArchitecturePtr back = family->read(text, "config.json", &ignored);
+    EXPECT_TRUE(ignored.empty()) << name;
     const TextHead wanted{
         .pooling = Pooling::attention, .pooling_layers = 2, .multi_sample_dropout = 5};
-    EXPECT_EQ((*family->traits)(back).text_head, wanted) << *family->name;
-    EXPECT_EQ(text.find("ForSequenceClassification"), std::string::npos) << *family->name;
+    EXPECT_EQ(back->traits().text_head, wanted) << name;
+    EXPECT_EQ(text.find("ForSequenceClassification"), std::string::npos) << name;
     // Tokens have no class in `architectures` that says so.
     RunConfig of_tokens = run;
     of_tokens.pooling_layers = 2;
-    FamilyConfig tokens = (*family->preset)(run).value();
-    (*family->apply_facts)(tokens, {.head = Head{.kind = HeadKind::token}});
-    (*family->apply_keys)(tokens, of_tokens);
-    const FamilyConfig tokens_back =
-        (*family->read)((*family->write)(tokens), "config.json", &ignored);
-    EXPECT_EQ((*family->traits)(tokens_back).head.kind, HeadKind::token) << *family->name;
-    EXPECT_EQ((*family->traits)(tokens_back).text_head.pooling_layers, 2) << *family->name;
+    const ArchitecturePtr tokens =
+        preset->with_facts({.head = Head{.kind = HeadKind::token}})->with_keys(of_tokens);
+    const ArchitecturePtr tokens_back =
+        family->read(tokens->config_json(), "config.json", &ignored);
+    EXPECT_EQ(tokens_back->traits().head.kind, HeadKind::token) << name;
+    EXPECT_EQ(tokens_back->traits().text_head.pooling_layers, 2) << name;
   }
 }
 
@@ -158,7 +157,7 @@ TEST(Text_head, a_field_that_is_not_known_is_refused) {
     const std::string json =
         std::string(R"({"model_type": "bert", "num_hidden_layers": 2, "snug_head": )") + head + "}";
     try {
-      (void)(*family_of_type("bert")->read)(json, "config.json", nullptr);
+      (void)family_of_type("bert")->read(json, "config.json", nullptr);
       ADD_FAILURE() << head;
     } catch (const Error& error) {
       EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();

@@ -15,7 +15,7 @@
 namespace snug::train {
 
 const Input& input_of(const Model& model) {
-  switch (*model.family->input) {
+  switch (*model.family().info().input) {
     case models::InputKind::text:
       return text_input();
     case models::InputKind::image:

@@ -55,21 +55,21 @@ void begin_resize(const RunConfig& config, int64_t tokens, Model& model) {
 }  // namespace
 
 models::ProgramSize Model::size(int64_t length) const {
-  models::ProgramSize size = (*family->size)(config, length);
+  models::ProgramSize size = architecture->size(length);
   const models::TextHead& head = traits.text_head;
   if (head != models::TextHead()) size.parts += 1 + head.multi_sample_dropout / kSamplesPerPart;
   return size;
 }
 
-std::string Model::config_json() const { return (*family->write)(config); }
+std::string Model::config_json() const { return architecture->config_json(); }
 
 std::string Model::stored_name(const std::string& parameter) const {
-  return (*family->weights->stored)(config, parameter);
+  return architecture->stored_name(parameter);
 }
 
 std::vector<std::string> Model::spellings(const std::string& parameter) const {
   std::vector<std::string> names{stored_name(parameter), parameter};
-  const std::string& prefix = *family->weights->prefix;
+  const std::string& prefix = *family().info().prefix;
   if (!prefix.empty() && names[0].starts_with(prefix))
     names.push_back(names[0].substr(prefix.size()));
   for (size_t i = 0, count = names.size(); i < count; ++i) {
@@ -80,11 +80,11 @@ std::vector<std::string> Model::spellings(const std::string& parameter) const {
 }
 
 models::WeightRole Model::role(const std::string& parameter) const {
-  return models::role_of(*family, parameter);
+  return family().role(parameter);
 }
 
 InitRule Model::init_rule(const std::string& parameter, const Shape& shape) const {
-  return (*family->init_rule)(config, parameter, shape);
+  return architecture->init_rule(parameter, shape);
 }
 
 std::vector<std::string> Model::label_names() const {
@@ -94,9 +94,10 @@ std::vector<std::string> Model::label_names() const {
   return names;
 }
 
-void Model::check_sizes() {
-  (*family->check)(config, config_file.empty() ? "model" : config_file);
-  traits = (*family->traits)(config);
+void Model::set_architecture(models::ArchitecturePtr changed) {
+  changed->check(config_file.empty() ? "model" : config_file);
+  architecture = std::move(changed);
+  traits = architecture->traits();
 }
 
 void fit_model(Model& model, const RunConfig& config, ModelFacts facts) {
@@ -115,8 +116,7 @@ void fit_model(Model& model, const RunConfig& config, ModelFacts facts) {
       begin_resize(config, facts.vocab_size, model);
     }
   }
-  (*model.family->apply_facts)(model.config, facts);
-  model.check_sizes();
+  model.set_architecture(model.architecture->with_facts(facts));
   model.labels = model.label_names();
 }
 

@@ -22,13 +22,12 @@ namespace snug::train {
 using models::ModelFacts;
 
 struct Model {
-  std::string name;                             // as the user wrote it
-  const models::ModelFamily* family = nullptr;  // of `config`
-  models::FamilyConfig config;
+  std::string name;  // as the user wrote it
+  models::ArchitecturePtr architecture;
   const tasks::Task* task = nullptr;       // what it is trained for
   tasks::Settings settings;                // of the task
   std::string kept_keys;                   // of them, that config.json says: "threshold: 0.9"
-  models::ModelTraits traits;              // of `config`
+  models::ModelTraits traits;              // of `architecture`
   std::string config_file;                 // empty: a preset
   std::string weights_folder;              // empty: all weights are fresh
   LoraOptions lora;                        // its adapters; off: none
@@ -49,6 +48,7 @@ struct Model {
   std::string image_processor;             // the file that says so; empty: there is none
   TextLimits limits;                       // of the run's texts
 
+  [[nodiscard]] const models::ModelFamily& family() const { return architecture->family(); }
   /// Of the program for rows of this length.
   [[nodiscard]] models::ProgramSize size(int64_t length) const;
   [[nodiscard]] std::string config_json() const;
@@ -61,8 +61,8 @@ struct Model {
   /// Of all labels: LABEL_0, LABEL_1, ... where the file names none.
   [[nodiscard]] std::vector<std::string> label_names() const;
   [[nodiscard]] tasks::Context task_context() const { return {data::told_apart(labels), settings}; }
-  /// After a change of `config`: refuses sizes that cannot be, and reads `traits` anew.
-  void check_sizes();
+  /// Another `architecture`: refuses sizes that cannot be, and reads `traits` anew.
+  void set_architecture(models::ArchitecturePtr changed);
 };
 
 /// Gives a model that was read the sizes that follow from data, tokenizer and max_seq_length. May

@@ -51,18 +51,17 @@ void add_facts(const models::SequenceModel& model, models::HeadKind head,
 }  // namespace
 
 Network network_of(const Model& model) {
-  const auto build = [family = model.family, config = model.config, task = model.task,
+  const auto build = [architecture = model.architecture, task = model.task,
                       settings = model.settings](NetworkBuilder& b) {
     NetworkBuilder::State& state = b.state();
-    models::SequenceModel built =
-        (*family->build)(config, state.graph, {b.rows(), b.length()},
-                         {.training = b.training(), .micro_batches = state.request.micro_batches});
+    models::SequenceModel built = architecture->build(
+        state.graph, {b.rows(), b.length()},
+        {.training = b.training(), .micro_batches = state.request.micro_batches});
     tasks::finish(state.graph, built, *task, settings, b.training());
     add_facts(built, task->head->kind, state);
     for (const Value& value : state.graph.graph().values) {
       if (is_of_model(value.kind))
-        state.facts.init.emplace(value.name,
-                                 (*family->init_rule)(config, value.name, value.type.shape));
+        state.facts.init.emplace(value.name, architecture->init_rule(value.name, value.type.shape));
     }
   };
   NetworkFacts known;
@@ -73,9 +72,8 @@ Network network_of(const Model& model) {
   const std::set<std::string> fresh = model.lora.is_on()
                                           ? std::set(model.fresh.begin(), model.fresh.end())
                                           : std::set<std::string>();
-  known.is_head = [family = model.family, fresh](const std::string& parameter) {
-    return models::role_of(*family, parameter) == models::WeightRole::head ||
-           fresh.count(parameter) != 0;
+  known.is_head = [family = &model.family(), fresh](const std::string& parameter) {
+    return family->role(parameter) == models::WeightRole::head || fresh.count(parameter) != 0;
   };
   return with_known_facts(Network(model.name, build), std::move(known));
 }

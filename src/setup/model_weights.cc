@@ -245,7 +245,7 @@ WeightMatch match_weights(const Model& model) {
     const bool has_other_head = !other_head.empty() || model.traits.text_head.is_snugs();
     const bool is_spare =
         role == WeightRole::pooler || (role == WeightRole::head && has_other_head);
-    const bool is_foreign = (*model.family->weights->is_own)(name) && !is_spare;
+    const bool is_foreign = model.family().is_own(name) && !is_spare;
     (is_foreign ? mismatch.foreign : match.unused).push_back(tensor.name);
   }
   if (!mismatch.missing.empty())  // their names may say what they are

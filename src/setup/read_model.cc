@@ -55,16 +55,16 @@ bool read_config(bool has_fresh_head, Model& model) {
   const std::string type = json.get_string("model_type", "");
   const bool drops_names = has_fresh_head && (json.has("id2label") || json.has("label2id"));
   if (drops_names) text = without_label_names(json);
-  model.family = models::family_of_type(type);
-  if (model.family == nullptr) {
+  const models::ModelFamily* family = models::family_of_type(type);
+  if (family == nullptr) {
     throw Error(ErrorCode::bad_config, path, "model_type '" + type + "' is not supported",
                 models::names_of(models::model_families()) + " are");
   }
-  model.config = (*model.family->read)(text, path, &model.ignored);
+  model.architecture = family->read(text, path, &model.ignored);
   for (const std::string& field : model.ignored) {
     if (field == models::kSnugHead)
       throw Error(ErrorCode::bad_config, path,
-                  field + " describes a head that " + *model.family->name + " does not have",
+                  field + " describes a head that " + *family->info().name + " does not have",
                   "use the config.json that was saved with these weights");
   }
   return drops_names;
@@ -73,8 +73,7 @@ bool read_config(bool has_fresh_head, Model& model) {
 /// The keys of the run; a trained head has its own pooling.
 void apply_keys(const RunConfig& config, Model& model) {
   const models::TextHead own = model.traits.text_head;
-  (*model.family->apply_keys)(model.config, config);
-  model.check_sizes();
+  model.set_architecture(model.architecture->with_keys(config));
   const models::TextHead& asked = model.traits.text_head;
   const bool is_other = asked.pooling != own.pooling || asked.pooling_layers != own.pooling_layers;
   if (!is_other || !own.is_snugs() || model.weights_folder.empty() || config.fresh_head) return;
@@ -89,24 +88,20 @@ void apply_keys(const RunConfig& config, Model& model) {
 }
 
 /// Null where model is no preset.
-const models::ModelFamily* family_of_preset(const RunConfig& config) {
-  const auto& families = models::model_families();
-  const auto found = std::find_if(families.begin(), families.end(), [&](const auto* family) {
-    return (*family->preset)(config).has_value();
-  });
-  return found == families.end() ? nullptr : *found;
+models::ArchitecturePtr find_preset(const RunConfig& config) {
+  for (const models::ModelFamily* family : models::model_families()) {
+    if (models::ArchitecturePtr preset = family->preset(config)) return preset;
+  }
+  return nullptr;
 }
 
 void take_preset(const RunConfig& config, Model& model) {
-  if (const models::ModelFamily* family = family_of_preset(config)) {
-    model.family = family;
-    model.config = *(*family->preset)(config);
-    return;
-  }
+  model.architecture = find_preset(config);
+  if (model.architecture != nullptr) return;
   if (io::is_dangling(config.model)) io::throw_dangling(config.model);
   std::string presets;
   for (const models::ModelFamily* family : models::model_families())
-    presets += (presets.empty() ? "" : ", ") + *family->presets_help;
+    presets += (presets.empty() ? "" : ", ") + *family->info().presets_help;
   throw Error(ErrorCode::bad_config, "model",
               "'" + config.model + "' is neither a folder that exists nor a preset",
               "Snug downloads nothing: get the model's folder (config.json, model.safetensors, "
@@ -129,7 +124,7 @@ std::string config_path(const std::string& model) {
 void check_folder(const RunConfig& config, const std::string& folder) {
   if (!io::is_folder(folder) || io::has_file(folder + "/config.json")) return;
   std::string hint = "a model's folder has config.json, its weights and its tokenizer";
-  if (family_of_preset(config) != nullptr) {
+  if (find_preset(config) != nullptr) {
     hint = "a folder goes before the preset of its name: move it, or run elsewhere";
   } else if (const std::string inner = model_folder_in(folder); !inner.empty()) {
     hint = "give --model " + shell_word(inner);
@@ -146,7 +141,7 @@ bool is_given(const RunConfig& config, const std::string& key) {
 
 /// A key that families declare goes to those alone, and what a file decides is no key's.
 void check_family_key(const RunConfig& config, const Model& model, const std::string& key) {
-  const models::ModelKey* own = models::find_key(*model.family, key);
+  const models::ModelKey* own = models::find_key(model.family(), key);
   if (own != nullptr && (!own->is_of_fresh || model.config_file.empty())) return;
   std::vector<const models::ModelFamily*> takers = models::families_with_key(key);
   const bool is_of_fresh = models::find_key(*takers.front(), key)->is_of_fresh;
@@ -182,7 +177,7 @@ void check_task_keys(const RunConfig& config, const tasks::Task& task) {
 
 bool can_have_rows(const tasks::Task& task, const Model& model) {
   const auto& inputs = *task.inputs;
-  return std::find(inputs.begin(), inputs.end(), *model.family->input) != inputs.end();
+  return std::find(inputs.begin(), inputs.end(), *model.family().info().input) != inputs.end();
 }
 
 /// What the model is for: what the user says, else its head, else its labels where more than one
@@ -208,7 +203,7 @@ const tasks::Task& choose_task(const RunConfig& config, const Model& model,
 }
 
 /// What the folder keeps of its task, where the run does not say it anew: a threshold that was
-/// chosen belongs to the weights. `model.config` says it on.
+/// chosen belongs to the weights. `model.architecture` says it on.
 void take_settings(const RunConfig& config, Model& model) {
   RunConfig kept = config;
   const std::vector<std::string>& keys = *model.task->kept;
@@ -236,7 +231,7 @@ void take_settings(const RunConfig& config, Model& model) {
     const config::Option& option = *config::find_option(key);
     if (option.get(kept) != option.info.default_value) head.settings[key] = option.get(kept);
   }
-  (*model.family->apply_facts)(model.config, {.head = std::move(head)});
+  model.architecture = model.architecture->with_facts({.head = std::move(head)});
 }
 
 /// Gives the model its task. Throws Error{bad_config} where it cannot have that.
@@ -255,7 +250,7 @@ void take_task(const RunConfig& config, const TaskOfLabels& of_labels, Model& mo
                 "leave text_pair_column away");
   }
   if (!can_have_rows(task, model)) refuse(input_of(model).reads() + ", whose labels are not for");
-  const auto& heads = *model.family->heads;
+  const auto& heads = *model.family().info().heads;
   if (std::find(heads.begin(), heads.end(), task.head->kind) == heads.end())
     refuse("has no head for");
   take_settings(config, model);
@@ -287,7 +282,7 @@ void check_keys(const RunConfig& config, const Model& model, bool drops_names) {
   }
   std::set<std::string> checked;
   for (const models::ModelFamily* family : models::model_families()) {
-    for (const models::ModelKey& key : *family->keys) {
+    for (const models::ModelKey& key : *family->info().keys) {
       if (checked.insert(key.name).second && is_given(config, key.name))
         check_family_key(config, model, key.name);
     }
@@ -438,7 +433,7 @@ Model read_model(const RunConfig& config, const TaskOfLabels& of_labels) {
     drops_names = read_config(config.fresh_head, model);
     if (is_model_folder(base)) model.weights_folder = base;
   }
-  model.traits = (*model.family->traits)(model.config);
+  model.traits = model.architecture->traits();
   if (!model.config_file.empty()) input_of(model).read_folder(config.model, model);
   check_keys(config, model, drops_names);
   take_task(config, of_labels, model);
@@ -460,9 +455,8 @@ void keep_label_order(const std::string& checkpoint, Model& model) {
   const std::string path = checkpoint + "/config.json";
   const std::string text = io::read_all(path, kMaxModelConfigBytes);
   const std::string type = io::parse_json(text, path).get_string("model_type", "");
-  if (models::family_of_type(type) != model.family) return;  // which is refused (same_model.h)
-  std::vector<std::string> names =
-      (*model.family->traits)((*model.family->read)(text, path, nullptr)).labels;
+  if (models::family_of_type(type) != &model.family()) return;  // which is refused (same_model.h)
+  std::vector<std::string> names = model.family().read(text, path, nullptr)->traits().labels;
   if (names == rule.model) return;
   while (!names.empty() && names.back() == "LABEL_" + std::to_string(names.size() - 1))
     names.pop_back();

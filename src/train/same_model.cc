@@ -89,11 +89,11 @@ void require_same_model(const Model& model, const std::string& checkpoint, const
   const std::string type = io::parse_json(text, file).get_string("model_type", "");
   const std::string own_text = model.config_json();
   const io::JsonValue is = io::parse_json(own_text, where);
-  if (models::family_of_type(type) != model.family)
+  if (models::family_of_type(type) != &model.family())
     refuse(where, "model_type", is.at("model_type").dump(), file, "\"" + type + "\"");
   // Written anew, so that fields which older versions did not write are there with their defaults.
   const io::JsonValue was =
-      io::parse_json((*model.family->write)((*model.family->read)(text, file, nullptr)), file);
+      io::parse_json(model.family().read(text, file, nullptr)->config_json(), file);
   for (const std::string& key : keys_of_both(is, was)) {
     if (key == models::kSnugTask) continue;
     const std::string value = text_of(is.find_or_null(key));

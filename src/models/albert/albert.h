@@ -17,7 +17,7 @@ struct AlbertConfig : EncoderConfig {
   int64_t num_hidden_groups = 1;  // of layers with weights of their own
   int64_t inner_group_num = 1;    // layers of a group
   double classifier_dropout_prob = 0.1;
-  [[nodiscard]] int64_t program_parts() const { return num_hidden_layers * inner_group_num; }
+  [[nodiscard]] int64_t inner_layers() const { return num_hidden_layers * inner_group_num; }
   void set_hidden_dropout(double rate) { hidden_dropout_prob = classifier_dropout_prob = rate; }
 
   AlbertConfig() {

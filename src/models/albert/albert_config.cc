@@ -15,7 +15,7 @@ void validate(const AlbertConfig& config, const std::string& where) {
                {"inner_group_num", config.inner_group_num}},
               where);
   check_depth("inner_group_num", {config.inner_group_num}, where);
-  check_depth("num_hidden_layers times inner_group_num", {config.program_parts()}, where);
+  check_depth("num_hidden_layers times inner_group_num", {config.inner_layers()}, where);
   if (config.num_hidden_layers < config.num_hidden_groups) {
     throw Error(ErrorCode::bad_config, where,
                 std::to_string(config.num_hidden_groups) + " num_hidden_groups are more than " +

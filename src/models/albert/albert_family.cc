@@ -19,7 +19,7 @@ constexpr Preset kPresets[] = {{"albert-tiny", 2, 128, 2},
                                {"albert-xlarge", 24, 2048, 16},
                                {"albert-xxlarge", 12, 4096, 64}};
 
-std::optional<AlbertConfig> find_preset(const std::string& name) {
+std::optional<AlbertConfig> named_preset(const std::string& name) {
   for (const Preset& preset : kPresets) {
     if (name != preset.name) continue;
     AlbertConfig config;
@@ -32,39 +32,61 @@ std::optional<AlbertConfig> find_preset(const std::string& name) {
   return std::nullopt;
 }
 
-WeightRole role(const std::string& parameter) {
-  const bool is_pooler =
-      parameter.starts_with("albert.pooler.") || parameter.starts_with("pooler.");
-  return is_pooler ? WeightRole::pooler : role_by_classifier(parameter);
-}
+class AlbertFamily final : public TransformerFamily<AlbertConfig> {
+ public:
+  AlbertFamily()
+      : TransformerFamily(
+            {.name = "albert",
+             .model_types = std::vector<std::string>{"albert"},
+             .presets = std::vector<std::string>{"albert-tiny", "albert-base", "albert-large",
+                                                 "albert-xlarge", "albert-xxlarge"},
+             .presets_help =
+                 "albert-tiny, albert-base, albert-large, albert-xlarge, albert-xxlarge",
+             .prefix = "albert."}) {}
 
-// What is left over from pretraining ("predictions.", "sop_classifier.") is no sign of another
-// network.
-bool is_own(const std::string& tensor) {
-  return starts_with_any(tensor, {"albert.", "embeddings.", "encoder.", "pooler.", "classifier."});
-}
+  // What is left over from pretraining ("predictions.", "sop_classifier.") is no sign of another
+  // network.
+  [[nodiscard]] bool is_own(const std::string& tensor) const override {
+    return starts_with_any(tensor,
+                           {"albert.", "embeddings.", "encoder.", "pooler.", "classifier."});
+  }
 
-struct Parts {
-  using Config = AlbertConfig;
-  static constexpr auto preset = find_preset;
-  static constexpr auto read = albert_config_from_json;
-  static constexpr auto write = albert_config_to_json;
-  static constexpr auto build = build_albert_classifier;
-  static constexpr auto init_rule = encoder_init_rule;
-  static constexpr auto apply_facts = apply_encoder_facts;
+ private:
+  [[nodiscard]] std::optional<AlbertConfig> find_preset(const RunConfig& run) const override {
+    return named_preset(run.model);
+  }
+  [[nodiscard]] AlbertConfig parse(std::string_view json, const std::string& file,
+                                   std::vector<std::string>* ignored) const override {
+    return albert_config_from_json(json, file, ignored);
+  }
+  [[nodiscard]] std::string config_json(const AlbertConfig& config) const override {
+    return albert_config_to_json(config);
+  }
+  void take_facts(const ModelFacts& facts, AlbertConfig& config) const override {
+    take_encoder_facts(facts, config);
+  }
+  [[nodiscard]] ProgramSize size(const AlbertConfig& config, int64_t) const override {
+    return {.parts = config.inner_layers()};
+  }
+  [[nodiscard]] SequenceModel build(GraphBuilder& builder, const AlbertConfig& config,
+                                    BatchShape shape, const BuildOptions& options) const override {
+    return build_albert_classifier(builder, config, shape, options);
+  }
+  [[nodiscard]] InitRule init_rule(const AlbertConfig& config, const std::string& parameter,
+                                   const Shape& shape) const override {
+    return encoder_init_rule(config, parameter, shape);
+  }
+  [[nodiscard]] WeightRole own_role(const std::string& parameter) const override {
+    const bool is_pooler =
+        parameter.starts_with("albert.pooler.") || parameter.starts_with("pooler.");
+    return is_pooler ? WeightRole::pooler : role_by_classifier(parameter);
+  }
 };
 
 }  // namespace
 
 const ModelFamily& albert_family() {
-  static const ModelFamily family = text_family<Parts>(
-      {.name = "albert",
-       .model_types = std::vector<std::string>{"albert"},
-       .presets = std::vector<std::string>{"albert-tiny", "albert-base", "albert-large",
-                                           "albert-xlarge", "albert-xxlarge"},
-       .presets_help = "albert-tiny, albert-base, albert-large, albert-xlarge, albert-xxlarge",
-       .weights =
-           WeightNames{.stored = own_name, .prefix = "albert.", .role = role, .is_own = is_own}});
+  static const AlbertFamily family;
   return family;
 }
 

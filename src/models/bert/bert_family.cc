@@ -8,16 +8,6 @@
 namespace snug::models {
 namespace {
 
-WeightRole role(const std::string& parameter) {
-  const bool is_pooler = parameter.starts_with("bert.pooler.") || parameter.starts_with("pooler.");
-  return is_pooler ? WeightRole::pooler : role_by_classifier(parameter);
-}
-
-// What is left over from pretraining ("cls.") is no sign of another network.
-bool is_own(const std::string& tensor) {
-  return starts_with_any(tensor, {"bert.", "embeddings.", "encoder.", "pooler.", "classifier."});
-}
-
 bool is_class_of_bert(std::string_view name) {
   if (!name.starts_with("Bert")) return false;
   name.remove_prefix(4);
@@ -53,27 +43,58 @@ BertConfig read_bert(std::string_view json, const std::string& file,
   return bert_config_from_json(json, file, ignored);
 }
 
-struct Parts {
-  using Config = BertConfig;
-  static constexpr auto preset = find_bert_preset;
-  static constexpr auto read = read_bert;
-  static constexpr auto write = bert_config_to_json;
-  static constexpr auto build = build_bert_classifier;
-  static constexpr auto init_rule = encoder_init_rule;
-  static constexpr auto apply_facts = apply_encoder_facts;
+class BertFamily final : public TransformerFamily<BertConfig> {
+ public:
+  BertFamily()
+      : TransformerFamily(
+            {.name = "bert",
+             .model_types = std::vector<std::string>{"bert", ""},
+             .presets = std::vector<std::string>{"bert-tiny", "bert-mini", "bert-small",
+                                                 "bert-medium", "bert-base", "bert-large"},
+             .presets_help = "bert-tiny, bert-mini, bert-small, bert-medium, bert-base, bert-large",
+             .prefix = "bert."}) {}
+
+  // What is left over from pretraining ("cls.") is no sign of another network.
+  [[nodiscard]] bool is_own(const std::string& tensor) const override {
+    return starts_with_any(tensor, {"bert.", "embeddings.", "encoder.", "pooler.", "classifier."});
+  }
+
+ private:
+  [[nodiscard]] std::optional<BertConfig> find_preset(const RunConfig& run) const override {
+    return find_bert_preset(run.model);
+  }
+  [[nodiscard]] BertConfig parse(std::string_view json, const std::string& file,
+                                 std::vector<std::string>* ignored) const override {
+    return read_bert(json, file, ignored);
+  }
+  [[nodiscard]] std::string config_json(const BertConfig& config) const override {
+    return bert_config_to_json(config);
+  }
+  void take_facts(const ModelFacts& facts, BertConfig& config) const override {
+    take_encoder_facts(facts, config);
+  }
+  [[nodiscard]] ProgramSize size(const BertConfig& config, int64_t) const override {
+    return {.parts = config.num_hidden_layers};
+  }
+  [[nodiscard]] SequenceModel build(GraphBuilder& builder, const BertConfig& config,
+                                    BatchShape shape, const BuildOptions& options) const override {
+    return build_bert_classifier(builder, config, shape, options);
+  }
+  [[nodiscard]] InitRule init_rule(const BertConfig& config, const std::string& parameter,
+                                   const Shape& shape) const override {
+    return encoder_init_rule(config, parameter, shape);
+  }
+  [[nodiscard]] WeightRole own_role(const std::string& parameter) const override {
+    const bool is_pooler =
+        parameter.starts_with("bert.pooler.") || parameter.starts_with("pooler.");
+    return is_pooler ? WeightRole::pooler : role_by_classifier(parameter);
+  }
 };
 
 }  // namespace
 
 const ModelFamily& bert_family() {
-  static const ModelFamily family = text_family<Parts>(
-      {.name = "bert",
-       .model_types = std::vector<std::string>{"bert", ""},
-       .presets = std::vector<std::string>{"bert-tiny", "bert-mini", "bert-small", "bert-medium",
-                                           "bert-base", "bert-large"},
-       .presets_help = "bert-tiny, bert-mini, bert-small, bert-medium, bert-base, bert-large",
-       .weights =
-           WeightNames{.stored = own_name, .prefix = "bert.", .role = role, .is_own = is_own}});
+  static const BertFamily family;
   return family;
 }
 

@@ -20,28 +20,17 @@
 #include <string_view>
 #include <vector>
 
+#include "models/encoder.h"
 #include "models/model.h"
-#include "nn/init.h"
 
 namespace snug::models {
 
 /// The fields of config.json that decide the model; names and defaults are Hugging Face's.
-struct DebertaConfig {
-  int64_t vocab_size = 128100;
-  int64_t hidden_size = 1536;
-  int64_t embedding_size = 0;  // of words, types and positions; 0: hidden_size
-  int64_t num_hidden_layers = 24;
-  int64_t num_attention_heads = 24;
-  int64_t intermediate_size = 6144;
-  std::string hidden_act = "gelu";
-  double hidden_dropout_prob = 0.1;
-  double attention_probs_dropout_prob = 0.1;
+struct DebertaConfig : EncoderConfig {
   double pooler_dropout = 0;
   std::string pooler_hidden_act = "gelu";
   std::optional<double> cls_dropout;  // unset: hidden_dropout_prob
-  int64_t max_position_embeddings = 512;
   bool position_biased_input = true;  // absolute positions are added to the words
-  int64_t type_vocab_size = 0;
   bool relative_attention = false;
   bool share_att_key = false;  // distances go through the projections of the tokens
   // pos_att_type: scores of distances by the query (c2p), by the key (p2c).
@@ -53,13 +42,16 @@ struct DebertaConfig {
   int64_t conv_kernel_size = 0;         // 0: none
   int64_t conv_groups = 1;
   std::string conv_act = "tanh";
-  double layer_norm_eps = 1e-7;
-  double initializer_range = 0.02;
-  int64_t pad_token_id = 0;  // -1: none
-  int64_t num_labels = 2;
-  std::vector<std::string> labels;  // by id; empty: LABEL_0, LABEL_1, ... when written
-  Head head{};
-  TextHead text_head{};
+
+  DebertaConfig() {
+    vocab_size = 128100;
+    hidden_size = 1536;
+    num_hidden_layers = 24;
+    num_attention_heads = 24;
+    intermediate_size = 6144;
+    type_vocab_size = 0;
+    layer_norm_eps = 1e-7;
+  }
   bool operator==(const DebertaConfig&) const = default;
 
   [[nodiscard]] int64_t furthest() const {
@@ -74,18 +66,17 @@ struct DebertaConfig {
   [[nodiscard]] int64_t span() const {
     return position_buckets > 0 ? position_buckets : furthest();
   }
-  /// A layer also projects the table of distances, forward and backward.
-  [[nodiscard]] int64_t program_parts() const { return 2 * num_hidden_layers; }
   /// As BERT's: the classifier follows the hidden states.
   void set_hidden_dropout(double rate) {
     hidden_dropout_prob = rate;
     cls_dropout.reset();
   }
-  void set_attention_dropout(double rate) { attention_probs_dropout_prob = rate; }
   /// The longest row in tokens; 0: any.
   [[nodiscard]] int64_t max_positions() const;
 };
 
+/// "deberta-v3-base", ...; nothing for other names.
+[[nodiscard]] std::optional<DebertaConfig> find_deberta_preset(std::string_view name);
 /// Reads a config.json; `file` stands for it in errors. A field of a wrong type or value, or one
 /// that asks for other mathematics, is an Error naming file and key; fields that Snug does not know
 /// are ignored and, where `ignored` is given, listed there.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// DebertaConfig: validation, config.json in and out.
+// DebertaConfig: presets, validation, config.json in and out.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -12,6 +12,23 @@
 
 namespace snug::models {
 namespace {
+
+// The published networks, and one of BERT-tiny's size.
+struct Preset {
+  const char* name;
+  int64_t words;
+  int64_t layers;
+  int64_t hidden;
+  int64_t heads;
+  int64_t intermediate;
+};
+constexpr Preset kPresets[] = {{"deberta-v3-tiny", 32000, 2, 128, 2, 512},
+                               {"deberta-v3-xsmall", 128100, 12, 384, 6, 1536},
+                               {"deberta-v3-small", 128100, 6, 768, 12, 3072},
+                               {"deberta-v3-base", 128100, 12, 768, 12, 3072},
+                               {"deberta-v3-large", 128100, 24, 1024, 16, 4096},
+                               {"mdeberta-v3-base", 251000, 12, 768, 12, 3072},
+                               {"deberta-v2-xlarge", 128100, 24, 1536, 24, 6144}};
 
 // Fields that ask for mathematics that this encoder does not have.
 void refuse_other_models(ConfigReader& reader) {
@@ -98,6 +115,31 @@ std::vector<std::string> position_types(const DebertaConfig& config) {
 
 }  // namespace
 
+std::optional<DebertaConfig> find_deberta_preset(std::string_view name) {
+  for (const Preset& preset : kPresets) {
+    if (name != preset.name) continue;
+    DebertaConfig config;
+    config.vocab_size = preset.words;
+    config.num_hidden_layers = preset.layers;
+    config.hidden_size = preset.hidden;
+    config.num_attention_heads = preset.heads;
+    config.intermediate_size = preset.intermediate;
+    config.position_biased_input = false;
+    config.relative_attention = true;
+    config.share_att_key = true;
+    config.content_to_position = true;
+    config.position_to_content = true;
+    config.position_buckets = 256;
+    config.has_relative_norm = true;
+    if (name == "deberta-v2-xlarge") {
+      config.conv_kernel_size = 3;
+      config.conv_act = "gelu";
+    }
+    return config;
+  }
+  return std::nullopt;
+}
+
 int64_t DebertaConfig::max_positions() const {
   int64_t most = position_biased_input ? max_position_embeddings : 0;
   // Beyond the middle a bucket is a share of the logarithm of the furthest distance: there is none
@@ -112,20 +154,8 @@ void validate(const DebertaConfig& config, const std::string& where) {
   const auto refuse = [&where](const std::string& message) {
     throw Error(ErrorCode::bad_config, where, message);
   };
-  check_sizes({{"vocab_size", config.vocab_size},
-               {"hidden_size", config.hidden_size},
-               {"num_hidden_layers", config.num_hidden_layers},
-               {"num_attention_heads", config.num_attention_heads},
-               {"intermediate_size", config.intermediate_size},
-               {"max_position_embeddings", config.max_position_embeddings},
-               {"conv_groups", config.conv_groups},
-               {"num_labels", config.num_labels}},
-              where);
-  check_depth("num_hidden_layers", {config.num_hidden_layers}, where);
-  if (config.hidden_size % config.num_attention_heads != 0) {
-    refuse(std::to_string(config.num_attention_heads) +
-           " num_attention_heads do not divide hidden_size " + std::to_string(config.hidden_size));
-  }
+  check_layers(config, where);
+  check_sizes({{"conv_groups", config.conv_groups}}, where);
   if (config.position_buckets == 1) refuse("position_buckets must be 2 or more, or -1 for none");
   if (config.conv_kernel_size > 0 && config.conv_kernel_size % 2 == 0) {
     refuse("conv_kernel_size " + std::to_string(config.conv_kernel_size) +
@@ -135,17 +165,10 @@ void validate(const DebertaConfig& config, const std::string& where) {
     refuse(std::to_string(config.conv_groups) + " conv_groups do not divide hidden_size " +
            std::to_string(config.hidden_size));
   }
-  for (double rate : {config.hidden_dropout_prob, config.attention_probs_dropout_prob,
-                      config.pooler_dropout, config.cls_dropout.value_or(0)}) {
-    if (!(rate >= 0 && rate < 1)) refuse("a dropout rate must be at least 0 and below 1");
-  }
-  for (const std::string& name : {config.hidden_act, config.pooler_hidden_act, config.conv_act}) {
+  check_rates({config.pooler_dropout, config.cls_dropout.value_or(0)}, where);
+  for (const std::string& name : {config.pooler_hidden_act, config.conv_act}) {
     if (!nn::find_activation(name)) refuse("the activation \"" + name + "\" is not supported");
   }
-  if (!(config.layer_norm_eps >= 0)) refuse("layer_norm_eps must not be negative");
-  if (!(config.initializer_range >= 0)) refuse("initializer_range must not be negative");
-  check_pad_token(config.pad_token_id, config.vocab_size, where);
-  check_labels(config.num_labels, config.labels, where);
   check_text_head(config.text_head, config.head.kind, config.num_hidden_layers,
                   config.classifier_rate());
 }
@@ -155,40 +178,23 @@ DebertaConfig deberta_config_from_json(std::string_view json, const std::string&
   ConfigReader reader(json, file);
   refuse_other_models(reader);
   DebertaConfig config;
-  reader.read_int("vocab_size", config.vocab_size, 1);
-  reader.read_int("hidden_size", config.hidden_size, 1);
+  read_layers(reader, config);
   reader.read_int("embedding_size", config.embedding_size, 1);
   if (config.embedding_size == config.hidden_size) config.embedding_size = 0;
-  reader.read_int("num_hidden_layers", config.num_hidden_layers, 1, kMaxLayers);
-  reader.read_int("num_attention_heads", config.num_attention_heads, 1);
-  reader.read_int("intermediate_size", config.intermediate_size, 1);
-  reader.read_int("max_position_embeddings", config.max_position_embeddings, 1);
   reader.read_int("type_vocab_size", config.type_vocab_size, 0);
   reader.read("position_biased_input", config.position_biased_input);
-  reader.read_token_id("pad_token_id", config.pad_token_id);
   read_relative(reader, config);
   reader.read_int("conv_kernel_size", config.conv_kernel_size, 0, 1023);
   reader.read_int("conv_groups", config.conv_groups, 1);
   reader.read_activation("conv_act", config.conv_act);
-  reader.read_activation("hidden_act", config.hidden_act);
   reader.read_activation("pooler_hidden_act", config.pooler_hidden_act);
-  reader.read_number("hidden_dropout_prob", config.hidden_dropout_prob, 1);
-  reader.read_number("attention_probs_dropout_prob", config.attention_probs_dropout_prob, 1);
   reader.read_number("pooler_dropout", config.pooler_dropout, 1);
   reader.read_number("cls_dropout", config.cls_dropout, 1);
-  reader.read_number("layer_norm_eps", config.layer_norm_eps, ConfigReader::kAny);
-  reader.read_number("initializer_range", config.initializer_range, ConfigReader::kAny);
   require_size(reader, "pooler_hidden_size", config.hidden_size, "hidden_size");
   require_size(reader, "attention_head_size", config.hidden_size / config.num_attention_heads,
                "hidden_size / num_attention_heads");
-  reader.read_labels(config.num_labels, config.labels);
-  reader.read_head(config.head, config.num_labels);
-  read_text_head(reader, config.text_head, config.head);
   // legacy: of the head for masked words. pooler, padding_idx: of Microsoft's own program.
-  reader.expect({"transformers_version", "torch_dtype", "dtype", "use_cache", "legacy", "pooler",
-                 "padding_idx", "bos_token_id", "eos_token_id", "gradient_checkpointing",
-                 "chunk_size_feed_forward", "tie_word_embeddings", "output_attentions",
-                 "output_hidden_states", "output_past", "return_dict", "_name_or_path"});
+  reader.expect({"legacy", "pooler", "padding_idx"});
   validate(config, file);
   if (ignored != nullptr) *ignored = reader.unknown();
   return config;
@@ -199,30 +205,22 @@ std::string deberta_config_to_json(const DebertaConfig& config) {
       {"architectures",
        {config.head.kind == HeadKind::token ? "DebertaV2ForTokenClassification"
                                             : "DebertaV2ForSequenceClassification"}},
-      {"model_type", "deberta-v2"},
-      {"vocab_size", config.vocab_size},
-      {"hidden_size", config.hidden_size},
-      {"num_hidden_layers", config.num_hidden_layers},
-      {"num_attention_heads", config.num_attention_heads},
-      {"intermediate_size", config.intermediate_size},
-      {"hidden_act", config.hidden_act},
-      {"hidden_dropout_prob", config.hidden_dropout_prob},
-      {"attention_probs_dropout_prob", config.attention_probs_dropout_prob},
-      {"max_position_embeddings", config.max_position_embeddings},
-      {"position_biased_input", config.position_biased_input},
-      {"type_vocab_size", config.type_vocab_size},
-      {"relative_attention", config.relative_attention},
-      {"share_att_key", config.share_att_key},
-      {"pos_att_type", position_types(config)},
-      {"position_buckets", config.position_buckets},
-      {"max_relative_positions", config.max_relative_positions},
-      {"norm_rel_ebd", config.has_relative_norm ? "layer_norm" : "none"},
-      {"layer_norm_eps", config.layer_norm_eps},
-      {"initializer_range", config.initializer_range},
-      {"pad_token_id", config.pad_token_id},
-      {"pooler_hidden_size", config.hidden_size},
-      {"pooler_dropout", config.pooler_dropout},
-      {"pooler_hidden_act", config.pooler_hidden_act}};
+      {"model_type", "deberta-v2"}};
+  append_layers(json, config);
+  json["position_biased_input"] = config.position_biased_input;
+  json["type_vocab_size"] = config.type_vocab_size;
+  json["relative_attention"] = config.relative_attention;
+  json["share_att_key"] = config.share_att_key;
+  json["pos_att_type"] = position_types(config);
+  json["position_buckets"] = config.position_buckets;
+  json["max_relative_positions"] = config.max_relative_positions;
+  json["norm_rel_ebd"] = config.has_relative_norm ? "layer_norm" : "none";
+  json["layer_norm_eps"] = config.layer_norm_eps;
+  json["initializer_range"] = config.initializer_range;
+  json["pad_token_id"] = config.pad_token_id;
+  json["pooler_hidden_size"] = config.hidden_size;
+  json["pooler_dropout"] = config.pooler_dropout;
+  json["pooler_hidden_act"] = config.pooler_hidden_act;
   if (config.pad_token_id < 0) json["pad_token_id"] = nullptr;
   if (config.embedding_size > 0) json["embedding_size"] = config.embedding_size;
   if (config.cls_dropout) json["cls_dropout"] = *config.cls_dropout;

@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 
 #include "graph/verify.h"
-#include "models/registry.h"
 #include "ops/registry.h"
 #include "snug/error.h"
 #include "tasks/testing.h"
@@ -24,11 +23,7 @@ constexpr const char* kPublished = R"({
   "position_biased_input": false, "num_attention_heads": 12, "num_hidden_layers": 12,
   "type_vocab_size": 0, "vocab_size": 128100})";
 
-DebertaConfig preset(const std::string& name) {
-  RunConfig run;
-  run.model = name;
-  return config_of<DebertaConfig>((*family_of_type("deberta-v2")->preset)(run).value());
-}
+DebertaConfig preset(const char* name) { return find_deberta_preset(name).value(); }
 
 int64_t parameters_of(const DebertaConfig& config) {
   GraphBuilder builder(op_registry(), "deberta");

@@ -42,7 +42,6 @@ struct DistilbertConfig {
     return head.kind == HeadKind::row ? seq_classif_dropout : dropout;
   }
   [[nodiscard]] int64_t max_positions() const { return max_position_embeddings; }
-  [[nodiscard]] int64_t program_parts() const { return n_layers; }
   /// As BERT's: the classifier follows the hidden states.
   void set_hidden_dropout(double rate) { dropout = seq_classif_dropout = rate; }
   void set_attention_dropout(double rate) { attention_dropout = rate; }

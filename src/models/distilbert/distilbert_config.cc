@@ -46,9 +46,7 @@ void validate(const DistilbertConfig& config, const std::string& where) {
     refuse(std::to_string(config.n_heads) + " n_heads do not divide dim " +
            std::to_string(config.dim));
   }
-  for (double rate : {config.dropout, config.attention_dropout, config.seq_classif_dropout}) {
-    if (!(rate >= 0 && rate < 1)) refuse("a dropout rate must be at least 0 and below 1");
-  }
+  check_rates({config.dropout, config.attention_dropout, config.seq_classif_dropout}, where);
   if (!nn::find_activation(config.activation))
     refuse("activation \"" + config.activation + "\" is not supported");
   if (!(config.initializer_range >= 0)) refuse("initializer_range must not be negative");

@@ -7,7 +7,7 @@ namespace snug::models {
 namespace {
 
 // The published network, and one of BERT-tiny's size.
-std::optional<DistilbertConfig> find_preset(const std::string& name) {
+std::optional<DistilbertConfig> named_preset(const std::string& name) {
   DistilbertConfig config;
   if (name == "distilbert-base") return config;
   if (name != "distilbert-tiny") return std::nullopt;
@@ -18,37 +18,54 @@ std::optional<DistilbertConfig> find_preset(const std::string& name) {
   return config;
 }
 
-WeightRole role(const std::string& parameter) {
-  return parameter.starts_with("pre_classifier.") ? WeightRole::head
-                                                  : role_by_classifier(parameter);
-}
+class DistilbertFamily final : public TransformerFamily<DistilbertConfig> {
+ public:
+  DistilbertFamily()
+      : TransformerFamily(
+            {.name = "distilbert",
+             .model_types = std::vector<std::string>{"distilbert"},
+             .presets = std::vector<std::string>{"distilbert-tiny", "distilbert-base"},
+             .presets_help = "distilbert-tiny, distilbert-base",
+             .prefix = "distilbert."}) {}
 
-// What is left over from pretraining ("vocab_transform.") is no sign of another network.
-bool is_own(const std::string& tensor) {
-  return starts_with_any(
-      tensor, {"distilbert.", "embeddings.", "transformer.", "pre_classifier.", "classifier."});
-}
+  // What is left over from pretraining ("vocab_transform.") is no sign of another network.
+  [[nodiscard]] bool is_own(const std::string& tensor) const override {
+    return starts_with_any(
+        tensor, {"distilbert.", "embeddings.", "transformer.", "pre_classifier.", "classifier."});
+  }
 
-struct Parts {
-  using Config = DistilbertConfig;
-  static constexpr auto preset = find_preset;
-  static constexpr auto read = distilbert_config_from_json;
-  static constexpr auto write = distilbert_config_to_json;
-  static constexpr auto build = build_distilbert_classifier;
-  static constexpr auto init_rule = distilbert_init_rule;
-  static constexpr auto apply_facts = take_text_facts<DistilbertConfig>;
+ private:
+  [[nodiscard]] std::optional<DistilbertConfig> find_preset(const RunConfig& run) const override {
+    return named_preset(run.model);
+  }
+  [[nodiscard]] DistilbertConfig parse(std::string_view json, const std::string& file,
+                                       std::vector<std::string>* ignored) const override {
+    return distilbert_config_from_json(json, file, ignored);
+  }
+  [[nodiscard]] std::string config_json(const DistilbertConfig& config) const override {
+    return distilbert_config_to_json(config);
+  }
+  [[nodiscard]] ProgramSize size(const DistilbertConfig& config, int64_t) const override {
+    return {.parts = config.n_layers};
+  }
+  [[nodiscard]] SequenceModel build(GraphBuilder& builder, const DistilbertConfig& config,
+                                    BatchShape shape, const BuildOptions& options) const override {
+    return build_distilbert_classifier(builder, config, shape, options);
+  }
+  [[nodiscard]] InitRule init_rule(const DistilbertConfig& config, const std::string& parameter,
+                                   const Shape& shape) const override {
+    return distilbert_init_rule(config, parameter, shape);
+  }
+  [[nodiscard]] WeightRole own_role(const std::string& parameter) const override {
+    return parameter.starts_with("pre_classifier.") ? WeightRole::head
+                                                    : role_by_classifier(parameter);
+  }
 };
 
 }  // namespace
 
 const ModelFamily& distilbert_family() {
-  static const ModelFamily family = text_family<Parts>(
-      {.name = "distilbert",
-       .model_types = std::vector<std::string>{"distilbert"},
-       .presets = std::vector<std::string>{"distilbert-tiny", "distilbert-base"},
-       .presets_help = "distilbert-tiny, distilbert-base",
-       .weights = WeightNames{
-           .stored = own_name, .prefix = "distilbert.", .role = role, .is_own = is_own}});
+  static const DistilbertFamily family;
   return family;
 }
 

@@ -47,10 +47,8 @@ int64_t dropouts_of(const DistilbertConfig& config) {
 TEST(Distilbert, the_preset_has_the_published_size) {
   RunConfig run;
   run.model = "distilbert-base";
-  const ModelFamily& family = *family_of_type("distilbert");
-  const FamilyConfig config = (*family.preset)(run).value();
   GraphBuilder builder(op_registry(), "distilbert");
-  (void)(*family.build)(config, builder, {1, 8}, {.training = false});
+  (void)family_of_type("distilbert")->preset(run)->build(builder, {1, 8}, {.training = false});
   int64_t count = 0;
   for (const Value& value : builder.graph().values) {
     if (value.kind == ValueKind::parameter) count += element_count(value.type);
@@ -144,12 +142,12 @@ TEST(Distilbert, weights_begin_as_hugging_face_s) {
 }
 
 TEST(Distilbert, the_head_is_both_of_its_layers) {
-  const WeightNames& names = *family_of_type("distilbert")->weights;
-  EXPECT_EQ((*names.role)("pre_classifier.weight"), WeightRole::head);
-  EXPECT_EQ((*names.role)("classifier.bias"), WeightRole::head);
-  EXPECT_EQ((*names.role)("distilbert.embeddings.LayerNorm.weight"), WeightRole::body);
-  EXPECT_FALSE((*names.is_own)("vocab_transform.weight"));
-  EXPECT_TRUE((*names.is_own)("distilbert.transformer.layer.9.ffn.lin1.bias"));
+  const ModelFamily& family = *family_of_type("distilbert");
+  EXPECT_EQ(family.role("pre_classifier.weight"), WeightRole::head);
+  EXPECT_EQ(family.role("classifier.bias"), WeightRole::head);
+  EXPECT_EQ(family.role("distilbert.embeddings.LayerNorm.weight"), WeightRole::body);
+  EXPECT_FALSE(family.is_own("vocab_transform.weight"));
+  EXPECT_TRUE(family.is_own("distilbert.transformer.layer.9.ffn.lin1.bias"));
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ constexpr Preset kPresets[] = {{"electra-tiny", 2, 64, 128, 2},
                                {"electra-base", 12, 768, 768, 12},
                                {"electra-large", 24, 1024, 1024, 16}};
 
-std::optional<ElectraConfig> find_preset(const std::string& name) {
+std::optional<ElectraConfig> named_preset(const std::string& name) {
   for (const Preset& preset : kPresets) {
     if (name != preset.name) continue;
     ElectraConfig config;
@@ -33,35 +33,58 @@ std::optional<ElectraConfig> find_preset(const std::string& name) {
   return std::nullopt;
 }
 
-// What is left over from pretraining ("discriminator_predictions.") is no sign of another network.
-bool is_own(const std::string& tensor) {
-  return starts_with_any(
-      tensor, {"electra.", "embeddings.", "embeddings_project.", "encoder.", "classifier."});
-}
+class ElectraFamily final : public TransformerFamily<ElectraConfig> {
+ public:
+  ElectraFamily()
+      : TransformerFamily(
+            {.name = "electra",
+             .model_types = std::vector<std::string>{"electra"},
+             .presets = std::vector<std::string>{"electra-tiny", "electra-small", "electra-base",
+                                                 "electra-large"},
+             .presets_help = "electra-tiny, electra-small, electra-base, electra-large",
+             .prefix = "electra."}) {}
 
-struct Parts {
-  using Config = ElectraConfig;
-  static constexpr auto preset = find_preset;
-  static constexpr auto read = electra_config_from_json;
-  static constexpr auto write = electra_config_to_json;
-  static constexpr auto build = build_electra_classifier;
-  static constexpr auto init_rule = encoder_init_rule;
-  static constexpr auto apply_facts = apply_encoder_facts;
+  // What is left over from pretraining ("discriminator_predictions.") is no sign of another
+  // network.
+  [[nodiscard]] bool is_own(const std::string& tensor) const override {
+    return starts_with_any(
+        tensor, {"electra.", "embeddings.", "embeddings_project.", "encoder.", "classifier."});
+  }
+
+ private:
+  [[nodiscard]] std::optional<ElectraConfig> find_preset(const RunConfig& run) const override {
+    return named_preset(run.model);
+  }
+  [[nodiscard]] ElectraConfig parse(std::string_view json, const std::string& file,
+                                    std::vector<std::string>* ignored) const override {
+    return electra_config_from_json(json, file, ignored);
+  }
+  [[nodiscard]] std::string config_json(const ElectraConfig& config) const override {
+    return electra_config_to_json(config);
+  }
+  void take_facts(const ModelFacts& facts, ElectraConfig& config) const override {
+    take_encoder_facts(facts, config);
+  }
+  [[nodiscard]] ProgramSize size(const ElectraConfig& config, int64_t) const override {
+    return {.parts = config.num_hidden_layers};
+  }
+  [[nodiscard]] SequenceModel build(GraphBuilder& builder, const ElectraConfig& config,
+                                    BatchShape shape, const BuildOptions& options) const override {
+    return build_electra_classifier(builder, config, shape, options);
+  }
+  [[nodiscard]] InitRule init_rule(const ElectraConfig& config, const std::string& parameter,
+                                   const Shape& shape) const override {
+    return encoder_init_rule(config, parameter, shape);
+  }
+  [[nodiscard]] WeightRole own_role(const std::string& parameter) const override {
+    return role_by_classifier(parameter);
+  }
 };
 
 }  // namespace
 
 const ModelFamily& electra_family() {
-  static const ModelFamily family = text_family<Parts>(
-      {.name = "electra",
-       .model_types = std::vector<std::string>{"electra"},
-       .presets = std::vector<std::string>{"electra-tiny", "electra-small", "electra-base",
-                                           "electra-large"},
-       .presets_help = "electra-tiny, electra-small, electra-base, electra-large",
-       .weights = WeightNames{.stored = own_name,
-                              .prefix = "electra.",
-                              .role = role_by_classifier,
-                              .is_own = is_own}});
+  static const ElectraFamily family;
   return family;
 }
 

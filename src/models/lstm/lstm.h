@@ -29,6 +29,7 @@ struct LstmConfig {
   std::vector<std::string> labels;  // by id; empty: LABEL_0, LABEL_1, ... when written
   Head head;
   bool operator==(const LstmConfig&) const = default;
+  void set_hidden_dropout(double rate) { dropout = rate; }
 };
 
 [[nodiscard]] LstmConfig lstm_config_from_json(std::string_view json, const std::string& file,

@@ -25,6 +25,7 @@ struct MlpConfig {
   std::vector<std::string> labels;  // by id; empty: LABEL_0, LABEL_1, ... when written
   Head head;
   bool operator==(const MlpConfig&) const = default;
+  void set_hidden_dropout(double rate) { dropout = rate; }
 };
 
 [[nodiscard]] MlpConfig mlp_config_from_json(std::string_view json, const std::string& file,

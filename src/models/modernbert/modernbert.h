@@ -54,7 +54,6 @@ struct ModernbertConfig {
   bool operator==(const ModernbertConfig&) const = default;
 
   [[nodiscard]] int64_t max_positions() const { return max_position_embeddings; }
-  [[nodiscard]] int64_t program_parts() const { return num_hidden_layers; }
   void set_hidden_dropout(double rate) {
     embedding_dropout = mlp_dropout = classifier_dropout = rate;
   }

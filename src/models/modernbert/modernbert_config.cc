@@ -135,10 +135,9 @@ void validate(const ModernbertConfig& config, const std::string& where) {
   for (const double theta : {config.global_rope_theta, config.local_rope_theta}) {
     if (!(theta > 0)) refuse("rope_theta must be above 0");
   }
-  for (const double rate : {config.embedding_dropout, config.attention_dropout, config.mlp_dropout,
-                            config.classifier_dropout}) {
-    if (!(rate >= 0 && rate < 1)) refuse("a dropout rate must be at least 0 and below 1");
-  }
+  check_rates({config.embedding_dropout, config.attention_dropout, config.mlp_dropout,
+               config.classifier_dropout},
+              where);
   if (!(config.norm_eps >= 0)) refuse("norm_eps must not be negative");
   if (!(config.initializer_range >= 0)) refuse("initializer_range must not be negative");
   check_pad_token(config.pad_token_id, config.vocab_size, where);

@@ -47,10 +47,8 @@ std::string refusal(const std::string& json) {
 int64_t parameters_of(const std::string& preset) {
   RunConfig run;
   run.model = preset;
-  const ModelFamily& family = *family_of_type("modernbert");
-  const FamilyConfig config = (*family.preset)(run).value();
   GraphBuilder builder(op_registry(), "modernbert");
-  (void)(*family.build)(config, builder, {1, 8}, {.training = false});
+  (void)family_of_type("modernbert")->preset(run)->build(builder, {1, 8}, {.training = false});
   int64_t count = 0;
   for (const Value& value : builder.graph().values) {
     if (value.kind == ValueKind::parameter) count += element_count(value.type);
@@ -124,13 +122,16 @@ TEST(Modernbert, other_mathematics_is_refused_by_name) {
 }
 
 TEST(Modernbert, an_own_vocabulary_has_no_ids_beyond_its_end) {
-  const ModelFamily& family = *family_of_type("modernbert");
   RunConfig run;
   run.model = "modernbert-tiny";
-  FamilyConfig config = (*family.preset)(run).value();
-  (*family.apply_facts)(config, {.vocab_size = 400});
-  EXPECT_EQ(config_of<ModernbertConfig>(config).pad_token_id, -1);
-  EXPECT_NO_THROW((*family.check)(config, "model"));
+  const ArchitecturePtr preset = family_of_type("modernbert")->preset(run);
+  const ArchitecturePtr own = preset->with_facts({.vocab_size = 400});
+  EXPECT_NO_THROW(own->check("model"));
+  const auto padding = [](const ArchitecturePtr& architecture) {
+    return modernbert_config_from_json(architecture->config_json(), "config.json").pad_token_id;
+  };
+  EXPECT_EQ(padding(own), -1);
+  EXPECT_EQ(padding(preset), ModernbertConfig().pad_token_id);
 }
 
 TEST(Modernbert, weights_begin_as_hugging_face_s) {

@@ -22,7 +22,7 @@ constexpr Preset kPresets[] = {{"roberta-tiny", "roberta", 50265, 2, 128, 2},
                                {"xlm-roberta-base", "xlm-roberta", 250002, 12, 768, 12},
                                {"xlm-roberta-large", "xlm-roberta", 250002, 24, 1024, 16}};
 
-std::optional<RobertaConfig> find_preset(const std::string& name) {
+std::optional<RobertaConfig> named_preset(const std::string& name) {
   for (const Preset& preset : kPresets) {
     if (name != preset.name) continue;
     RobertaConfig config;
@@ -40,39 +40,61 @@ std::optional<RobertaConfig> find_preset(const std::string& name) {
   return std::nullopt;
 }
 
-// What is left over from pretraining ("lm_head."), and the pooler that no head reads, are no sign
-// of another network.
-bool is_own(const std::string& tensor) {
-  return starts_with_any(tensor, {"roberta.embeddings.", "roberta.encoder.", "embeddings.",
-                                  "encoder.", "classifier."});
-}
+class RobertaFamily final : public TransformerFamily<RobertaConfig> {
+ public:
+  RobertaFamily()
+      : TransformerFamily(
+            {.name = "roberta",
+             .model_types = std::vector<std::string>{"roberta", "xlm-roberta", "camembert"},
+             .presets =
+                 std::vector<std::string>{"roberta-tiny", "distilroberta-base", "roberta-base",
+                                          "roberta-large", "xlm-roberta-base", "xlm-roberta-large"},
+             .presets_help =
+                 "roberta-tiny, roberta-base, roberta-large, distilroberta-base, xlm-roberta-base, "
+                 "xlm-roberta-large",
+             .prefix = "roberta."}) {}
 
-struct Parts {
-  using Config = RobertaConfig;
-  static constexpr auto preset = find_preset;
-  static constexpr auto read = roberta_config_from_json;
-  static constexpr auto write = roberta_config_to_json;
-  static constexpr auto build = build_roberta_classifier;
-  static constexpr auto init_rule = encoder_init_rule;
-  static constexpr auto apply_facts = apply_encoder_facts;
+  // What is left over from pretraining ("lm_head."), and the pooler that no head reads, are no sign
+  // of another network.
+  [[nodiscard]] bool is_own(const std::string& tensor) const override {
+    return starts_with_any(tensor, {"roberta.embeddings.", "roberta.encoder.", "embeddings.",
+                                    "encoder.", "classifier."});
+  }
+
+ private:
+  [[nodiscard]] std::optional<RobertaConfig> find_preset(const RunConfig& run) const override {
+    return named_preset(run.model);
+  }
+  [[nodiscard]] RobertaConfig parse(std::string_view json, const std::string& file,
+                                    std::vector<std::string>* ignored) const override {
+    return roberta_config_from_json(json, file, ignored);
+  }
+  [[nodiscard]] std::string config_json(const RobertaConfig& config) const override {
+    return roberta_config_to_json(config);
+  }
+  void take_facts(const ModelFacts& facts, RobertaConfig& config) const override {
+    take_encoder_facts(facts, config);
+  }
+  [[nodiscard]] ProgramSize size(const RobertaConfig& config, int64_t) const override {
+    return {.parts = config.num_hidden_layers};
+  }
+  [[nodiscard]] SequenceModel build(GraphBuilder& builder, const RobertaConfig& config,
+                                    BatchShape shape, const BuildOptions& options) const override {
+    return build_roberta_classifier(builder, config, shape, options);
+  }
+  [[nodiscard]] InitRule init_rule(const RobertaConfig& config, const std::string& parameter,
+                                   const Shape& shape) const override {
+    return encoder_init_rule(config, parameter, shape);
+  }
+  [[nodiscard]] WeightRole own_role(const std::string& parameter) const override {
+    return role_by_classifier(parameter);
+  }
 };
 
 }  // namespace
 
 const ModelFamily& roberta_family() {
-  static const ModelFamily family = text_family<Parts>(
-      {.name = "roberta",
-       .model_types = std::vector<std::string>{"roberta", "xlm-roberta", "camembert"},
-       .presets =
-           std::vector<std::string>{"roberta-tiny", "distilroberta-base", "roberta-base",
-                                    "roberta-large", "xlm-roberta-base", "xlm-roberta-large"},
-       .presets_help =
-           "roberta-tiny, roberta-base, roberta-large, distilroberta-base, xlm-roberta-base, "
-           "xlm-roberta-large",
-       .weights = WeightNames{.stored = own_name,
-                              .prefix = "roberta.",
-                              .role = role_by_classifier,
-                              .is_own = is_own}});
+  static const RobertaFamily family;
   return family;
 }
 
