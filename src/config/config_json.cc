@@ -10,23 +10,33 @@
 #include "snug/config.h"
 #include "snug/error.h"
 
+namespace snug::config {
+
+using spec::ValueForm;
+
+std::optional<std::string> items_text(ValueForm form, const std::string& text) {
+  if (form == ValueForm::number_list || form == ValueForm::text_list) {
+    std::vector<std::string> items =
+        text.empty() ? std::vector<std::string>() : spec::split_list(text);
+    if (form == ValueForm::text_list) {
+      for (std::string& item : items) item = io::quote_json(item);
+    }
+    return "[" + spec::join(items, ", ") + "]";
+  }
+  if (form == ValueForm::object_list) return text.empty() ? "[]" : text;
+  if (form == ValueForm::object) return text.empty() ? "{}" : text;
+  return {};
+}
+
+}  // namespace snug::config
+
 namespace snug {
 namespace {
 
 using spec::ValueForm;
 
 std::string json_value(const config::Option& option, const std::string& text) {
-  const bool is_list = option.form == ValueForm::number_list || option.form == ValueForm::text_list;
-  if (is_list) {
-    std::vector<std::string> items =
-        text.empty() ? std::vector<std::string>() : spec::split_list(text);
-    if (option.form == ValueForm::text_list) {
-      for (std::string& item : items) item = io::quote_json(item);
-    }
-    return "[" + spec::join(items, ", ") + "]";
-  }
-  if (option.form == ValueForm::object_list) return text.empty() ? "[]" : text;
-  if (option.form == ValueForm::object) return text.empty() ? "{}" : text;
+  if (const auto items = config::items_text(option.form, text)) return *items;
   if (option.form == ValueForm::text || text == "auto") return io::quote_json(text);
   return text;
 }

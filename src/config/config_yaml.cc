@@ -224,16 +224,7 @@ void apply_overrides(RunConfig& config, config::GivenFields& fields,
 // A value as YAML writes it; quoted wherever it could be read as something else.
 std::string yaml_value(const config::Option& option, const std::string& text) {
   using spec::ValueForm;
-  if (option.form == ValueForm::number_list || option.form == ValueForm::text_list) {
-    std::vector<std::string> items =
-        text.empty() ? std::vector<std::string>() : spec::split_list(text);
-    if (option.form == ValueForm::text_list) {
-      for (std::string& item : items) item = io::quote_json(item);
-    }
-    return "[" + spec::join(items, ", ") + "]";
-  }
-  if (option.form == ValueForm::object_list) return text.empty() ? "[]" : text;
-  if (option.form == ValueForm::object) return text.empty() ? "{}" : text;
+  if (const auto items = config::items_text(option.form, text)) return *items;
   return option.form == ValueForm::text && option.info.type == "text" ? io::quote_json(text) : text;
 }
 

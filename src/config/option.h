@@ -34,4 +34,8 @@ struct Option {
 void set_option(RunConfig& config, std::string_view key, std::optional<std::string_view> value,
                 ConfigSource source, const std::string& where);
 
+/// How JSON and YAML write the value of a list or an object: [1, 2], ["a", "b"], {}; nothing of
+/// other forms. In config_json.cc.
+[[nodiscard]] std::optional<std::string> items_text(spec::ValueForm form, const std::string& text);
+
 }  // namespace snug::config
