@@ -53,12 +53,12 @@ void fill_residents(train::Engine& engine, int64_t vocabulary) {
   std::minstd_rand random(1);
   for (const auto& [name, entry] : engine.plan().residents.entries()) {
     if (entry.type.dtype == DType::boolean) {
-      std::ranges::fill(engine.write<std::byte>(name), std::byte{1});
+      std::ranges::fill(engine.edit<std::byte>(name), std::byte{1});
     } else if (name == models::kInputIds) {
-      for (int32_t& id : engine.write<int32_t>(name))
+      for (int32_t& id : engine.edit<int32_t>(name))
         id = static_cast<int32_t>(random() % static_cast<uint64_t>(vocabulary));
     } else if (entry.type.dtype == DType::f32 && entry.kind != ValueKind::state) {
-      const auto values = engine.write<float>(name);
+      const auto values = engine.edit<float>(name);
       if (name.starts_with(train::kHyperName)) {
         std::ranges::copy(kFirstStep, values.begin());
         continue;

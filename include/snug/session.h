@@ -49,6 +49,7 @@ class Machine {
   [[nodiscard]] const std::string& backend() const;  // its name
 
   struct Impl;
+  explicit Machine(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
   [[nodiscard]] const Impl& impl() const { return *impl_; }
 
  private:
@@ -348,12 +349,20 @@ class Session {
   void read_rows(const std::string& name, int64_t first_row, std::span<float> values) const;
   void write_rows(const std::string& name, int64_t first_row, std::span<const float> values);
   /// The tensor's own elements, without a copy; valid until the next call that changes the session.
-  /// What is written through edit() is not checked.
+  /// What is written through edit() is not checked. Throw Error{unsupported} on a machine whose
+  /// backend has memory that this process cannot look into; read and write copy everywhere.
   [[nodiscard]] std::span<const float> view(const std::string& name) const;
   [[nodiscard]] std::span<float> edit(const std::string& name);
   /// Of tensors of any type.
   [[nodiscard]] std::span<const std::byte> view_bytes(const std::string& name) const;
   [[nodiscard]] std::span<std::byte> edit_bytes(const std::string& name);
+  /// All bytes of a tensor of any type, on any machine, in order: at once without a copy where
+  /// view_bytes would give them, else in parts that cut no element of f32, bf16 or u8. `fill`
+  /// writes all of its bytes, which are the tensor's from its byte `first`.
+  void read_bytes(const std::string& name,
+                  const std::function<void(std::span<const std::byte> bytes)>& use) const;
+  void write_bytes(const std::string& name,
+                   const std::function<void(int64_t first, std::span<std::byte> bytes)>& fill);
   /// Gives a weight or buffer its initial values: a function of the network's rule, seed and name.
   void initialize(const std::string& name);
   /// Names the first weight, buffer or state with a value that is not finite: "'out.bias' is nan at

@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a backend offers to the planner and the runtime. select() answers before planning (scratch,
-// cost, which kernel) and creates nothing; create() builds the kernel once; run() allocates nothing
-// of ours. Nothing here assumes a CPU.
+// cost, which kernel) and creates nothing; create() builds the kernel once; a queue has the memory
+// and runs kernels on it (queue.h), which allocates nothing of ours. Nothing here assumes a CPU.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
+#include "backend/queue.h"
 #include "graph/graph.h"
-#include "snug/error.h"
 
 namespace snug {
 
@@ -43,26 +41,8 @@ struct KernelChoice {
   std::string rate = {};      // the name under which such runs are timed; empty: they are not
 };
 
-/// The memory of one run. A pointer is null for an absent optional input. Outputs never overlap
-/// inputs, except where the op must, or may and the planner said so: then the output is the input.
-struct Launch {
-  std::span<const std::byte* const> inputs;
-  std::span<std::byte* const> outputs;
-  std::byte* scratch = nullptr;
-};
-
-class Kernel {
- public:
-  Kernel() = default;
-  Kernel(const Kernel&) = delete;
-  Kernel& operator=(const Kernel&) = delete;
-  virtual ~Kernel() = default;
-  /// Runs to the end before it returns. Safe to call from one thread at a time.
-  [[nodiscard]] virtual ErrorCode run(const Launch& launch) const noexcept = 0;
-};
-
-/// The kernel of an op that a caller's program defines: the same on every backend that computes in
-/// the caller's element types.
+/// The kernel of an op that a caller's program defines. It runs on the host and reads its operands
+/// there, in the caller's element types; a backend without such memory refuses the op.
 struct CallersKernel {
   std::function<int64_t(const NodeSpec&)> scratch_bytes;
   std::function<std::unique_ptr<Kernel>(const NodeSpec&)> create;
@@ -80,8 +60,6 @@ class Backend {
   [[nodiscard]] virtual int64_t alignment() const = 0;
   /// Bytes of a dense tensor in this backend's own element sizes, not rounded.
   [[nodiscard]] virtual int64_t storage_bytes(const TensorType& type) const = 0;
-  /// In so many threads a run of a program counts subnormal numbers as zero; 0: it does not.
-  [[nodiscard]] virtual int threads_without_subnormals() const { return 0; }
   /// Predicted seconds that a byte costs which is kept for the backward part, beside the ops'.
   [[nodiscard]] virtual double kept_seconds_per_byte() const { return 0; }
   /// Of these bytes together, the share that no cache holds: for the operands of an op, how much of
@@ -93,6 +71,8 @@ class Backend {
   /// Throws Error{unsupported} with the reasons of every kernel that refused.
   [[nodiscard]] virtual KernelChoice select(const NodeSpec& spec) const = 0;
   [[nodiscard]] virtual std::unique_ptr<Kernel> create(const NodeSpec& spec) const = 0;
+  /// For one run; the backend outlives it.
+  [[nodiscard]] virtual std::unique_ptr<Queue> create_queue() const = 0;
 };
 
 }  // namespace snug

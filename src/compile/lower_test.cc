@@ -32,6 +32,7 @@ class Priced final : public Backend {
             .uncertainty = 0};
   }
   [[nodiscard]] std::unique_ptr<Kernel> create(const NodeSpec&) const override { return nullptr; }
+  [[nodiscard]] std::unique_ptr<Queue> create_queue() const override { return nullptr; }
 
  private:
   double saved_;

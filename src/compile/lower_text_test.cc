@@ -27,6 +27,7 @@ class Sized final : public Backend {
             .uncertainty = 0};
   }
   [[nodiscard]] std::unique_ptr<Kernel> create(const NodeSpec&) const override { return nullptr; }
+  [[nodiscard]] std::unique_ptr<Queue> create_queue() const override { return nullptr; }
 
  private:
   int64_t scratch_bytes_;

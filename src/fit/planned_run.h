@@ -9,7 +9,7 @@
 #include "compile/compile.h"
 #include "compile/recorder.h"
 #include "runtime/lowered.h"
-#include "runtime/memory.h"
+#include "runtime/resident_layout.h"
 #include "snug/plan_report.h"
 
 namespace snug::train {

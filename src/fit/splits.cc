@@ -13,7 +13,7 @@
 #include "fit/saved_plan.h"
 #include "plan/frontier/shorter_net.h"
 #include "plan/improve/bound.h"
-#include "runtime/memory.h"
+#include "runtime/resident_layout.h"
 #include "snug/error.h"
 
 namespace snug::train {

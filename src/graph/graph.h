@@ -49,9 +49,6 @@ enum class ValueKind : uint8_t { input, parameter, buffer, state, cached, comput
   return is_of_model(kind) || kind == ValueKind::state;
 }
 
-/// Where a value lives; one space today, so that transfers can later be ordinary nodes.
-enum class MemorySpace : uint8_t { host, device };
-
 struct Value {
   TensorType type;
   ValueKind kind = ValueKind::computed;
@@ -59,7 +56,6 @@ struct Value {
   NodeId producer = kNone;
   int32_t output_index = 0;
   bool is_marked = false;  // to be kept for the backward part, where a plan follows marks
-  MemorySpace space = MemorySpace::host;
 };
 
 struct Node {
@@ -72,7 +68,6 @@ struct Node {
   /// The parts that are run again for their backward part and that it lies in, outermost first. A
   /// backward node has those of the node that it belongs to.
   std::vector<int32_t> parts = {};
-  int32_t queue = 0;  // one queue today
 };
 
 struct Graph {

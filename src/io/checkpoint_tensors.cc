@@ -53,13 +53,13 @@ std::string text_of(StoredType type, const Shape& shape) {
 }  // namespace
 
 TensorToWrite tensor_of(const std::string& name, const TensorType& type,
-                        std::span<const std::byte> bytes) {
+                        std::function<void(const TensorToWrite::Put& put)> read) {
   return {
-      .name = name, .dtype = stored_type(type.dtype), .shape = type.shape, .data = bytes.data()};
+      .name = name, .dtype = stored_type(type.dtype), .shape = type.shape, .make = std::move(read)};
 }
 
 void read_exactly(const TensorFile& file, const TensorInfo* found, const std::string& name,
-                  const TensorType& type, std::span<std::byte> bytes) {
+                  const TensorType& type, const std::function<void(const FillBytes& fill)>& write) {
   if (found == nullptr)
     throw Error(ErrorCode::bad_data, file.path(), "the checkpoint has no '" + name + "'");
   const StoredType wanted = stored_type(type.dtype);
@@ -69,7 +69,10 @@ void read_exactly(const TensorFile& file, const TensorInfo* found, const std::st
                     text_of(wanted, type.shape),
                 "resume with the model configuration that the run began with");
   }
-  file.read(found->name, bytes.data(), found->size_bytes());
+  const int64_t size = bytes_of(wanted);
+  write([&](int64_t first, std::span<std::byte> bytes) {
+    file.read(*found, first / size, std::ssize(bytes) / size, bytes.data());
+  });
 }
 
 TensorToWrite tensor_of_rows(const std::string& name, const Shape& shape,

@@ -6,28 +6,25 @@
 #include <numeric>
 
 #include "base/check.h"
-#include "base/float_mode.h"
-#include "base/mapped_block.h"
 #include "base/stop.h"
 #include "graph/op_def.h"
 
 namespace snug {
 namespace {
 
-constexpr unsigned char kPoison = 0xFF;     // NaN, or an id out of range
-constexpr unsigned char kUnwritten = 0x5A;  // of an output before an op runs again
+constexpr std::byte kPoison{0xFF};     // NaN, or an id out of range
+constexpr std::byte kUnwritten{0x5A};  // of an output before an op runs again
 
-/// The gaps of [0, end) that the sorted, possibly touching intervals leave free.
-std::vector<std::pair<int64_t, int64_t>> gaps(std::vector<std::pair<int64_t, int64_t>> used,
-                                              int64_t end) {
-  std::sort(used.begin(), used.end());
-  std::vector<std::pair<int64_t, int64_t>> free;
-  int64_t at = 0;
-  for (const auto& [first, last] : used) {
-    if (first > at) free.emplace_back(at, first);
-    at = std::max(at, last);
+/// What the intervals, which may touch, leave free of a range.
+std::vector<ByteRange> gaps(std::vector<ByteRange> used, ByteRange range) {
+  std::ranges::sort(used, {}, &ByteRange::begin);
+  std::vector<ByteRange> free;
+  int64_t at = range.begin;
+  for (const ByteRange& each : used) {
+    if (each.begin > at) free.push_back({at, each.begin});
+    at = std::max(at, each.end);
   }
-  if (at < end) free.emplace_back(at, end);
+  if (at < range.end) free.push_back({at, range.end});
   return free;
 }
 
@@ -43,6 +40,58 @@ std::string fed_ids(const Graph& graph, NodeId node) {
   return names;
 }
 
+/// Where values lie in the block while the steps of a plan run, one after the other.
+class Places {
+ public:
+  Places(const Lowered& lowered, const ResidentLayout& residents, int64_t arena_begin)
+      : lowered_(lowered),
+        residents_(residents),
+        arena_begin_(arena_begin),
+        last_(lowered.problem.storages.size(), plan::kResidentOffset) {}
+
+  [[nodiscard]] int64_t during(const plan::Step& step, ValueId value) {
+    const plan::StorageId storage = lowered_.storage_of_value[value];
+    const plan::Storage& info = lowered_.problem.storages[storage];
+    if (info.resident) return residents_.at(info.name).offset;
+    const plan::Op& op = lowered_.problem.ops[step.op];
+    // What an earlier node of the op made is among the outputs.
+    const auto find_in = [&](const std::vector<plan::StorageId>& list) {
+      return static_cast<size_t>(std::find(list.begin(), list.end(), storage) - list.begin());
+    };
+    const size_t input = find_in(op.inputs);
+    const size_t output = find_in(op.outputs);
+    SNUG_CHECK(input < op.inputs.size() || output < op.outputs.size(), info.name);
+    const int64_t offset =
+        input < op.inputs.size() ? step.input_offsets[input] : step.output_offsets[output];
+    return last_[storage] = arena_begin_ + offset;
+  }
+
+  /// Where it lies behind the last step that had it.
+  [[nodiscard]] int64_t last(ValueId value) const {
+    const plan::StorageId storage = lowered_.storage_of_value[value];
+    const plan::Storage& info = lowered_.problem.storages[storage];
+    return info.resident ? residents_.at(info.name).offset : last_[storage];
+  }
+
+ private:
+  const Lowered& lowered_;
+  const ResidentLayout& residents_;
+  int64_t arena_begin_;
+  IdVector<int64_t> last_;  // by storage
+};
+
+/// Those of one run of a program.
+class Launches {
+ public:
+  explicit Launches(Queue& queue) : queue_(queue) { queue_.begin(); }
+  ~Launches() { queue_.end(); }
+  Launches(const Launches&) = delete;
+  Launches& operator=(const Launches&) = delete;
+
+ private:
+  Queue& queue_;
+};
+
 }  // namespace
 
 const Kernel& KernelCache::get(const NodeSpec& spec) {
@@ -54,15 +103,14 @@ const Kernel& KernelCache::get(const NodeSpec& spec) {
 }
 
 Executable::Executable(const Graph& graph, const Lowered& lowered, const plan::Plan& plan,
-                       const ResidentLayout& residents, KernelCache& kernels, const Memory& memory,
-                       int64_t arena_offset)
-    : memory_(memory.data()),
-      arena_(memory.data() + arena_offset),
+                       const ResidentLayout& residents, KernelCache& kernels, Queue& queue,
+                       Block& block, int64_t arena_begin)
+    : queue_(queue),
+      block_(block),
+      arena_begin_(arena_begin),
       arena_bytes_(plan.arena_bytes),
-      threads_without_subnormals_(kernels.backend().threads_without_subnormals()),
-      fence_({memory.data(), memory.data() + memory.bytes()}) {
-  SNUG_CHECK(arena_offset + plan.arena_bytes <= memory.bytes(),
-             "the arena does not fit the memory");
+      fence_(block) {
+  SNUG_CHECK(arena_begin + plan.arena_bytes <= block.bytes(), "the arena does not fit the memory");
   for (const plan::Step& step : plan.steps) {
     stop_point();
     for (const NodeId node : lowered.nodes_of_op[step.op]) {
@@ -77,118 +125,107 @@ Executable::Executable(const Graph& graph, const Lowered& lowered, const plan::P
     ops_.push_back(step.op);
   }
   bind(graph, lowered, plan, residents, kernels.backend());
+  place_live_ranges(plan);
 }
 
 void Executable::bind(const Graph& graph, const Lowered& lowered, const plan::Plan& plan,
                       const ResidentLayout& residents, const Backend& backend) {
-  const auto resident_of = [&](plan::StorageId storage) {
-    return memory_ + residents.at(lowered.problem.storages[storage].name).offset;
-  };
   size_t input_count = 0;
   size_t output_count = 0;
   for (const Bound& bound : kernels_) {
     input_count += graph.node(bound.node).inputs.size();
     output_count += graph.node(bound.node).outputs.size();
   }
-  input_pointers_.reserve(input_count);  // spans point into these: they must not move
-  output_pointers_.reserve(output_count);
-  IdVector<int64_t> last_offset(lowered.problem.storages.size(), plan::kResidentOffset);
+  inputs_.reserve(input_count);  // spans point into these: they must not move
+  outputs_.reserve(output_count);
+  Places places(lowered, residents, arena_begin_);
   for (Bound& bound : kernels_) {
     const plan::Step& step = plan.steps[bound.step];
-    const plan::Op& op = lowered.problem.ops[step.op];
     const Node& node = graph.node(bound.node);
-    const auto locate = [&](ValueId value) -> std::byte* {
-      const plan::StorageId storage = lowered.storage_of_value[value];
-      const plan::Storage& info = lowered.problem.storages[storage];
-      if (info.resident) return resident_of(storage);
-      // What an earlier node of the op made is among the outputs.
-      const auto find_in = [&](const std::vector<plan::StorageId>& list) {
-        return static_cast<size_t>(std::find(list.begin(), list.end(), storage) - list.begin());
-      };
-      const size_t input = find_in(op.inputs);
-      const size_t output = find_in(op.outputs);
-      SNUG_CHECK(input < op.inputs.size() || output < op.outputs.size(), info.name);
-      const int64_t offset =
-          input < op.inputs.size() ? step.input_offsets[input] : step.output_offsets[output];
-      last_offset[storage] = offset;
-      return arena_ + offset;
-    };
-    const size_t first_input = input_pointers_.size();
-    for (ValueId id : node.inputs) {
-      input_pointers_.push_back(id == kNone ? nullptr : locate(id));
-    }
-    const size_t first_output = output_pointers_.size();
+    const size_t first_input = inputs_.size();
+    for (ValueId id : node.inputs)
+      inputs_.push_back(id == kNone ? nullptr : block_.address(places.during(step, id)));
+    const size_t first_output = outputs_.size();
     bound.first_written = written_.size();
     for (ValueId id : node.outputs) {
-      std::byte* output = locate(id);
-      output_pointers_.push_back(output);
-      written_.emplace_back(output, output + backend.storage_bytes(graph.type(id)));
+      const int64_t place = places.during(step, id);
+      outputs_.push_back(block_.address(place));
+      written_.push_back({place, place + backend.storage_bytes(graph.type(id))});
     }
-    bound.launch.inputs = {input_pointers_.data() + first_input, node.inputs.size()};
-    bound.launch.outputs = {output_pointers_.data() + first_output, node.outputs.size()};
-    if (op.scratch_bytes > 0) {
-      bound.launch.scratch = arena_ + step.scratch_offset;
-      written_.emplace_back(bound.launch.scratch, bound.launch.scratch + op.scratch_bytes);
-      scratch_end_ = std::max(scratch_end_, step.scratch_offset + op.scratch_bytes);
-    }
+    bound.launch.inputs = {inputs_.data() + first_input, node.inputs.size()};
+    bound.launch.outputs = {outputs_.data() + first_output, node.outputs.size()};
+    const int64_t scratch_bytes = lowered.problem.ops[step.op].scratch_bytes;
+    if (scratch_bytes == 0) continue;
+    const int64_t scratch = arena_begin_ + step.scratch_offset;
+    bound.launch.scratch = block_.address(scratch);
+    written_.push_back({scratch, scratch + scratch_bytes});
+    scratch_end_ = std::max(scratch_end_, step.scratch_offset + scratch_bytes);
   }
+  for (ValueId id : graph.outputs) {
+    const int64_t place = places.last(id);
+    output_ranges_[graph.value(id).name] = {place, place + backend.storage_bytes(graph.type(id))};
+  }
+}
+
+void Executable::place_live_ranges(const plan::Plan& plan) {
   live_bytes_.assign(plan.steps.size() + 1, 0);
   for (size_t r = 0; r < plan.live_ranges.size(); ++r) {
     const plan::LiveRange& range = plan.live_ranges[r];
     live_bytes_[range.first] += range.bytes;
     live_bytes_[range.last + 1] -= range.bytes;
-    placed_.push_back({range, plan.offsets[r]});
+    placed_.push_back({range, arena_begin_ + plan.offsets[r]});
   }
   std::partial_sum(live_bytes_.begin(), live_bytes_.end(), live_bytes_.begin());
   std::stable_sort(placed_.begin(), placed_.end(), [](const PlacedRange& a, const PlacedRange& b) {
     return a.range.first < b.range.first;
   });
-  for (ValueId id : graph.outputs) {
-    const plan::StorageId storage = lowered.storage_of_value[id];
-    named_[graph.value(id).name] = lowered.problem.storages[storage].resident
-                                       ? resident_of(storage)
-                                       : arena_ + last_offset[storage];
-  }
-  for (const Value& value : graph.values) {
-    if (value.kind != ValueKind::computed)
-      named_[value.name] = memory_ + residents.at(value.name).offset;
-  }
 }
 
-TeamFloatMode Executable::float_mode() const {
-  const int threads = threads_without_subnormals_;
-  return {std::max(threads, 1), threads > 0 ? Subnormals::zero : Subnormals::kept};
+void Executable::fail(const Bound& bound, ErrorCode code) const {
+  const bool is_index = code == ErrorCode::bad_data;
+  throw Error(code, node_names_.at(bound.node),
+              "the kernel failed: " + (is_index ? std::string("an id or label is out of range")
+                                                : std::string(to_string(code))),
+              is_index ? "ids are below the rows of their table, labels below the classes (or "
+                         "-100 where they are an input); none is below 0"
+                       : "");
 }
 
-void Executable::run(const Bound& bound) {
-  stop_point();  // an update of a run that trains is under no scope: it ends whole
-  const ErrorCode code = bound.kernel->run(bound.launch);
-  if (code != ErrorCode::ok) {
-    const bool is_index = code == ErrorCode::bad_data;
-    throw Error(code, node_names_.at(bound.node),
-                "the kernel failed: " + (is_index ? std::string("an id or label is out of range")
-                                                  : std::string(to_string(code))),
-                is_index ? "ids are below the rows of their table, labels below the classes (or "
-                           "-100 where they are an input); none is below 0"
-                         : "");
+// An update of a run that trains is under no scope that stops it: it ends whole.
+void Executable::run_all() {
+  for (const Bound& bound : kernels_) {
+    stop_point();
+    queue_.run(*bound.kernel, bound.launch);
   }
+  const Queue::Outcome outcome = queue_.wait();
+  if (outcome.code != ErrorCode::ok)
+    fail(kernels_[static_cast<size_t>(outcome.launch)], outcome.code);
+}
+
+void Executable::run_and_wait(const Bound& bound) {
+  stop_point();
+  queue_.run(*bound.kernel, bound.launch);
+  const Queue::Outcome outcome = queue_.wait();
+  if (outcome.code != ErrorCode::ok) fail(bound, outcome.code);
   if (repeats_ && bound.is_callers) run_again(bound);
 }
 
 // Outputs are other bytes before the second run than they were before the first, so that one which
 // is not written shows, too.
 void Executable::run_again(const Bound& bound) {
-  std::vector<std::span<std::byte>> outputs;
+  const auto outputs =
+      std::span(written_).subspan(bound.first_written, bound.launch.outputs.size());
   std::vector<std::vector<std::byte>> first;
-  for (size_t i = 0; i < bound.launch.outputs.size(); ++i) {
-    const auto& [begin, end] = written_[bound.first_written + i];
-    outputs.emplace_back(bound.launch.outputs[i], static_cast<size_t>(end - begin));
-    first.emplace_back(begin, end);
-    fill_bytes(outputs.back(), std::byte{kUnwritten});
+  for (const ByteRange& output : outputs) {
+    block_.copy_out(output.begin, first.emplace_back(static_cast<size_t>(output.bytes())));
+    block_.fill(output, kUnwritten);
   }
-  const ErrorCode code = bound.kernel->run(bound.launch);
+  queue_.run(*bound.kernel, bound.launch);
+  const ErrorCode code = queue_.wait().code;
+  std::vector<std::byte> buffer;
   for (size_t i = 0; i < outputs.size(); ++i) {
-    if (code == ErrorCode::ok && std::ranges::equal(outputs[i], first[i])) continue;
+    if (code == ErrorCode::ok && std::ranges::equal(bytes_of(block_, outputs[i], buffer), first[i]))
+      continue;
     throw Error(ErrorCode::bad_config, node_names_.at(bound.node),
                 "the op gives other bytes when it runs again on the same operands, or does not "
                 "write all of its output " +
@@ -202,42 +239,43 @@ void Executable::run_watched(size_t kernel) {
   const Bound& bound = kernels_[kernel];
   const size_t end =
       kernel + 1 < kernels_.size() ? kernels_[kernel + 1].first_written : written_.size();
-  const auto ranges = std::span(written_).subspan(bound.first_written, end - bound.first_written);
-  fence_.put_up(ranges);
-  run(bound);
-  if (fence_.first_changed() != nullptr) {
+  fence_.put_up(std::span(written_).subspan(bound.first_written, end - bound.first_written));
+  run_and_wait(bound);
+  if (fence_.first_changed()) {
     throw Error(ErrorCode::internal, node_names_.at(bound.node),
                 "the kernel wrote beside its outputs", "please report this with the command");
   }
 }
 
 void Executable::run() {
-  const TeamFloatMode mode = float_mode();
-  if (has_run_) {
-    for (const Bound& bound : kernels_) run(bound);
-    return;
+  const Launches launches(queue_);
+  if (has_run_ && !repeats_) return run_all();
+  for (size_t i = 0; i < kernels_.size(); ++i) {
+    if (has_run_)
+      run_and_wait(kernels_[i]);
+    else
+      run_watched(i);
   }
-  for (size_t i = 0; i < kernels_.size(); ++i) run_watched(i);
   has_run_ = true;
 }
 
 void Executable::run_traced(Trace& trace) {
-  const TeamFloatMode mode = float_mode();
+  const Launches launches(queue_);
   trace.rows.resize(ops_.size());
   for (size_t i = 0; i < ops_.size(); ++i)
     trace.rows[i] = {.op = ops_[i], .live_bytes = live_bytes_[i], .seconds = 0};
   for (const Bound& bound : kernels_) {
     const auto start = std::chrono::steady_clock::now();
-    run(bound);
+    run_and_wait(bound);
     const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
     trace.rows[bound.step].seconds += taken.count();
   }
 }
 
 void Executable::run_poisoned() {
-  const TeamFloatMode mode = float_mode();
+  const Launches launches(queue_);
   std::vector<const PlacedRange*> live;
-  std::vector<std::pair<int64_t, int64_t>> dead;
+  std::vector<ByteRange> dead;
   size_t next = 0;
   int32_t poisoned = -1;  // the last step whose dead bytes were filled
   for (size_t i = 0; i < kernels_.size(); ++i) {
@@ -247,16 +285,15 @@ void Executable::run_poisoned() {
       std::erase_if(live, [&](const PlacedRange* placed) { return placed->range.last < poisoned; });
       for (; next < placed_.size() && placed_[next].range.first <= poisoned; ++next)
         live.push_back(&placed_[next]);
-      std::vector<std::pair<int64_t, int64_t>> used;
+      std::vector<ByteRange> used;
       for (const PlacedRange* placed : live)
-        used.emplace_back(placed->offset, placed->offset + placed->range.bytes);
-      dead = gaps(std::move(used), arena_bytes_);
-      for (const auto& [begin, end] : dead)
-        fill_bytes({arena_ + begin, arena_ + end}, std::byte{kPoison});
+        used.push_back({placed->place, placed->place + placed->range.bytes});
+      dead = gaps(std::move(used), {arena_begin_, arena_begin_ + arena_bytes_});
+      for (const ByteRange& range : dead) block_.fill(range, kPoison);
     }
     run_watched(i);
-    for (const auto& [begin, end] : dead) {
-      if (!first_changed({arena_ + begin, arena_ + end}, std::byte{kPoison})) continue;
+    for (const ByteRange& range : dead) {
+      if (!first_changed(block_, range, kPoison)) continue;
       throw Error(ErrorCode::internal, node_names_.at(bound.node),
                   "the kernel wrote to bytes of the arena that belong to nothing",
                   "please report this with the command");
@@ -264,9 +301,9 @@ void Executable::run_poisoned() {
   }
 }
 
-std::byte* Executable::data(const std::string& name) const {
-  const auto found = named_.find(name);
-  SNUG_CHECK(found != named_.end(), "no value named " + name);
+ByteRange Executable::output(const std::string& name) const {
+  const auto found = output_ranges_.find(name);
+  SNUG_CHECK(found != output_ranges_.end(), "no output named " + name);
   return found->second;
 }
 

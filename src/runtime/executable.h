@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plan bound to memory: an ordered list of kernels with every pointer fixed. run() allocates
-// nothing.
+// A plan bound to a block: an ordered list of kernels whose operands have their addresses, and the
+// places of its outputs. run() allocates nothing.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,11 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "base/float_mode.h"
 #include "base/id_vector.h"
 #include "plan/problem/plan.h"
 #include "runtime/canary.h"
 #include "runtime/lowered.h"
-#include "runtime/memory.h"
+#include "runtime/resident_layout.h"
 
 namespace snug {
 
@@ -45,11 +44,11 @@ struct Trace {
 
 class Executable {
  public:
-  /// `memory` holds the resident layout at offset 0 and the arena at `arena_offset`. All must
-  /// outlive the executable.
+  /// `block` of `queue` holds the resident layout at its begin and the arena at `arena_begin`. All
+  /// must outlive the executable.
   Executable(const Graph& graph, const Lowered& lowered, const plan::Plan& plan,
-             const ResidentLayout& residents, KernelCache& kernels, const Memory& memory,
-             int64_t arena_offset);
+             const ResidentLayout& residents, KernelCache& kernels, Queue& queue, Block& block,
+             int64_t arena_begin);
 
   /// Runs every step; throws Error{numeric|bad_data|...} that names the failing node. The first run
   /// also watches the bytes around everything that a kernel may write, and throws Error{internal}
@@ -65,8 +64,8 @@ class Executable {
   /// run it again, so results would follow the budget. Takes memory of its own.
   void set_repeating(bool is_on) { repeats_ = is_on; }
 
-  /// Bytes of a graph output or resident value; valid until the next run.
-  [[nodiscard]] std::byte* data(const std::string& name) const;
+  /// Where a graph output lies in the block; its bytes stay until the next run.
+  [[nodiscard]] ByteRange output(const std::string& name) const;
   [[nodiscard]] int64_t arena_bytes() const { return arena_bytes_; }
   /// End of the scratch that its kernels were given, as a place in the arena; 0 before the first
   /// run. A kernel may leave a part of its scratch unwritten.
@@ -83,32 +82,34 @@ class Executable {
   };
   void bind(const Graph& graph, const Lowered& lowered, const plan::Plan& plan,
             const ResidentLayout& residents, const Backend& backend);
-  [[nodiscard]] TeamFloatMode float_mode() const;
-  void run(const Bound& bound);
+  void place_live_ranges(const plan::Plan& plan);
+  void run_all();
+  void run_and_wait(const Bound& bound);
   void run_again(const Bound& bound);
   void run_watched(size_t kernel);
+  [[noreturn]] void fail(const Bound& bound, ErrorCode code) const;
 
-  std::byte* memory_;
-  std::byte* arena_;
+  Queue& queue_;
+  Block& block_;
+  int64_t arena_begin_;
   int64_t arena_bytes_;
-  int threads_without_subnormals_;
   int64_t scratch_end_ = 0;
   bool has_run_ = false;
   bool repeats_ = false;
   Fence fence_;
-  std::vector<Fence::Range> written_;  // outputs and scratch of all kernels, to the byte
-  std::vector<Bound> kernels_;         // in the order of steps; an op may have several
-  std::vector<const std::byte*> input_pointers_;
-  std::vector<std::byte*> output_pointers_;
+  std::vector<ByteRange> written_;        // outputs and scratch of all kernels, to the byte
+  std::vector<Bound> kernels_;            // in the order of steps; an op may have several
+  std::vector<const std::byte*> inputs_;  // addresses, of all kernels
+  std::vector<std::byte*> outputs_;
   std::map<NodeId, std::string> node_names_;
   std::vector<plan::OpId> ops_;   // by step
   IdVector<int64_t> live_bytes_;  // by step
   struct PlacedRange {
     plan::LiveRange range;
-    int64_t offset = 0;
+    int64_t place = 0;
   };
   std::vector<PlacedRange> placed_;  // by first step: what poisoning leaves alone
-  std::map<std::string, std::byte*> named_;
+  std::map<std::string, ByteRange> output_ranges_;
 };
 
 }  // namespace snug

@@ -2,6 +2,7 @@
 #include "session/coded_weight.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "base/half.h"
 #include "compile/weight_storage.h"
@@ -10,32 +11,54 @@
 namespace snug::train {
 namespace {
 
-/// Calls coded(row, codes, scales) for rows in 8 bits, else floats(values, rows, at): `values` are
-/// the elements from `at` on of a weight in 16 or 24 bits.
-template <class Value, class Coded, class Floats>
-void for_rows(const Engine& engine, const std::string& name, int64_t first_row,
-              std::span<Value> values, Coded coded, Floats floats) {
-  const TensorType& type = engine.plan().residents.at(name).type;
-  const auto columns =
-      static_cast<size_t>(type.shape[0] == 0 ? 0 : element_count(type) / type.shape[0]);
-  auto row = static_cast<size_t>(first_row);
-  if (type.dtype != DType::u8) return floats(type, row * columns);
-  const auto blocks = static_cast<size_t>(coded_blocks(type.shape[1]));
-  for (size_t at = 0; at < values.size(); at += columns, ++row) {
-    coded(values.subspan(at, columns), engine.write<uint8_t>(name).subspan(row * columns, columns),
-          engine.write<float>(name + kScalesSuffix).subspan(row * blocks, blocks));
+/// Rows of a weight, or the elements that they are.
+struct CodedRows {
+  const TensorType& type;
+  int64_t columns;
+  int64_t first_row;
+  int64_t first;  // element
+  int64_t count;  // elements
+
+  CodedRows(const Engine& engine, const std::string& name, int64_t row, int64_t elements)
+      : type(engine.plan().residents.at(name).type),
+        columns(type.shape[0] == 0 ? 0 : element_count(type) / type.shape[0]),
+        first_row(row),
+        first(row * columns),
+        count(elements) {}
+  /// Of a weight in 24 bits, where the low parts of these elements stand, counted in bytes.
+  [[nodiscard]] int64_t first_low() const { return 2 * element_count(type) + first; }
+};
+
+/// Of a weight in 8 bits, one row.
+struct CodedRow {
+  std::vector<uint8_t> codes;
+  std::vector<float> scales;
+};
+
+void write_codes(Engine& engine, const std::string& name, const CodedRows& rows,
+                 std::span<const float> values) {
+  const int64_t blocks = coded_blocks(rows.columns);
+  CodedRow coded{.codes = std::vector<uint8_t>(static_cast<size_t>(rows.columns)),
+                 .scales = std::vector<float>(static_cast<size_t>(blocks))};
+  for (int64_t at = 0, row = rows.first_row; at < rows.count; at += rows.columns, ++row) {
+    encode_coded_row(values.subspan(static_cast<size_t>(at), coded.codes.size()), coded.codes,
+                     coded.scales);
+    engine.write<uint8_t>(name, row * rows.columns, coded.codes);
+    engine.write<float>(name + kScalesSuffix, row * blocks, coded.scales);
   }
 }
 
-/// The two parts of a weight in 24 bits, from an element on.
-struct Parts {
-  std::span<uint16_t> high;
-  std::span<int8_t> low;
-
-  Parts(std::span<std::byte> bytes, size_t elements, size_t at)
-      : high(reinterpret_cast<uint16_t*>(bytes.data()) + at, elements - at),
-        low(reinterpret_cast<int8_t*>(bytes.data() + 2 * elements) + at, elements - at) {}
-};
+void read_codes(const Engine& engine, const std::string& name, const CodedRows& rows,
+                std::span<float> values) {
+  const int64_t blocks = coded_blocks(rows.columns);
+  std::vector<std::byte> codes;
+  std::vector<std::byte> scales;
+  for (int64_t at = 0, row = rows.first_row; at < rows.count; at += rows.columns, ++row) {
+    decode_coded_row(engine.values<uint8_t>(name, row * rows.columns, rows.columns, codes),
+                     engine.values<float>(name + kScalesSuffix, row * blocks, blocks, scales),
+                     values.subspan(static_cast<size_t>(at), static_cast<size_t>(rows.columns)));
+  }
+}
 
 }  // namespace
 
@@ -51,42 +74,43 @@ bool is_scales(const Engine& engine, const std::string& name) {
          is_coded_weight(engine, name.substr(0, name.size() - suffix.size()));
 }
 
-void write_coded_rows(const Engine& engine, const std::string& name, int64_t first_row,
+void write_coded_rows(Engine& engine, const std::string& name, int64_t first_row,
                       std::span<const float> values) {
-  const auto floats = [&](const TensorType& type, size_t at) {
-    if (type.dtype == DType::bf16) {
-      std::transform(values.begin(), values.end(), engine.write<Bf16>(name).subspan(at).begin(),
-                     to_bf16);
-      return;
-    }
-    const Parts parts(engine.write<std::byte>(name), static_cast<size_t>(element_count(type)), at);
-    for (size_t i = 0; i < values.size(); ++i) {
-      const Bf16x8 both = to_bf16x8(values[i]);
-      parts.high[i] = both.high;
-      parts.low[i] = both.low;
-    }
+  const CodedRows rows(engine, name, first_row, std::ssize(values));
+  if (rows.type.dtype == DType::u8) return write_codes(engine, name, rows, values);
+  const auto write = [&]<class T>(int64_t first, T (*coded)(float)) {
+    engine.fill_parts<T>(name, first, rows.count, [&](int64_t at, std::span<T> to) {
+      const auto from = values.subspan(static_cast<size_t>(at), to.size());
+      std::transform(from.begin(), from.end(), to.begin(), coded);
+    });
   };
-  for_rows(engine, name, first_row, values, encode_coded_row, floats);
+  if (rows.type.dtype == DType::bf16) return write(rows.first, to_bf16);
+  write(
+      rows.first, +[](float x) { return to_bf16x8(x).high; });
+  write(
+      rows.first_low(), +[](float x) { return to_bf16x8(x).low; });
 }
 
 void read_coded_rows(const Engine& engine, const std::string& name, int64_t first_row,
                      std::span<float> values) {
-  const auto floats = [&](const TensorType& type, size_t at) {
-    if (type.dtype == DType::bf16) {
-      const auto own = engine.write<Bf16>(name).subspan(at, values.size());
-      std::transform(own.begin(), own.end(), values.begin(), [](Bf16 x) { return to_f32(x); });
-      return;
-    }
-    const Parts parts(engine.write<std::byte>(name), static_cast<size_t>(element_count(type)), at);
-    for (size_t i = 0; i < values.size(); ++i)
-      values[i] = to_f32(Bf16x8{parts.high[i], parts.low[i]});
-  };
-  for_rows(
-      engine, name, first_row, values,
-      [](std::span<float> to, std::span<uint8_t> codes, std::span<float> scales) {
-        decode_coded_row(codes, scales, to);
-      },
-      floats);
+  const CodedRows rows(engine, name, first_row, std::ssize(values));
+  if (rows.type.dtype == DType::u8) return read_codes(engine, name, rows, values);
+  std::vector<std::byte> buffer;
+  if (rows.type.dtype == DType::bf16) {
+    engine.for_parts<Bf16>(name, rows.first, rows.count,
+                           [&](int64_t at, std::span<const Bf16> from) {
+                             std::transform(from.begin(), from.end(), values.begin() + at,
+                                            [](Bf16 x) { return to_f32(x); });
+                           });
+    return;
+  }
+  engine.for_parts<uint16_t>(
+      name, rows.first, rows.count, [&](int64_t at, std::span<const uint16_t> high) {
+        const auto low =
+            engine.values<int8_t>(name, rows.first_low() + at, std::ssize(high), buffer);
+        for (size_t i = 0; i < high.size(); ++i)
+          values[static_cast<size_t>(at) + i] = to_f32(Bf16x8{high[i], low[i]});
+      });
 }
 
 }  // namespace snug::train

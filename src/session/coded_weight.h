@@ -16,7 +16,7 @@ namespace snug::train {
 [[nodiscard]] bool is_scales(const Engine& engine, const std::string& name);
 
 /// Whole rows from this one.
-void write_coded_rows(const Engine& engine, const std::string& name, int64_t first_row,
+void write_coded_rows(Engine& engine, const std::string& name, int64_t first_row,
                       std::span<const float> values);
 void read_coded_rows(const Engine& engine, const std::string& name, int64_t first_row,
                      std::span<float> values);

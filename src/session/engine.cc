@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "base/mapped_block.h"
 #include "base/units.h"
 #include "runtime/canary.h"
 #include "snug/error.h"
@@ -20,22 +19,38 @@ int64_t memory_bytes(const RunPlan& plan) {
 
 Engine::Engine(const RunPlan& plan, const Backend& backend, std::span<std::byte> callers_memory)
     : plan_(plan),
-      memory_(callers_memory.empty() ? Memory(memory_bytes(plan))
-                                     : Memory(callers_memory, memory_bytes(plan))),
+      queue_(backend.create_queue()),
+      block_(queue_->create_block(memory_bytes(plan), callers_memory)),
       kernels_(backend),
       alignment_(backend.alignment()) {
   gaps_ = gaps();
-  memory_.touch();
+  block_->fill({0, block_->bytes()}, std::byte{0});
   lay_canaries(true);
   const auto bind = [&](const PlannedProgram& program) {
     return std::make_unique<Executable>(program.graph, program.lowered, program.plan,
-                                        plan_.residents, kernels_, memory_,
-                                        plan_.residents.total_bytes());
+                                        plan_.residents, kernels_, *queue_, *block_, arena().begin);
   };
   for (const PlannedProgram& program : plan_.train) train_.push_back(bind(program));
   for (const PlannedProgram& program : plan_.eval) eval_.push_back(bind(program));
   if (plan_.prologue) prologue_ = bind(*plan_.prologue);
   if (plan_.update) update_ = bind(*plan_.update);
+}
+
+std::span<std::byte> Engine::host(const std::string& name) const {
+  const ByteRange of = range(name);
+  if (block_->host() == nullptr)
+    throw Error(ErrorCode::unsupported, name,
+                "its elements are in memory of the backend '" + kernels_.backend().name() +
+                    "', which the host cannot look into",
+                "read and write copy them");
+  return {block_->host() + of.begin, static_cast<size_t>(of.bytes())};
+}
+
+double Engine::scalar(const Executable& program, const std::string& name) const {
+  float value = 0;
+  block_->copy_out(part<float>(program.output(name), 0, 1, name).begin,
+                   std::as_writable_bytes(std::span(&value, 1)));
+  return static_cast<double>(value);
 }
 
 void Engine::rehearse_peak() {
@@ -50,8 +65,13 @@ void Engine::rehearse_peak() {
   for (const auto& program : eval_) consider(program);
   if (largest != nullptr) run(*largest);
   check_memory();
-  fill_bytes({memory_.data(), static_cast<size_t>(plan_.residents.total_bytes())}, std::byte{0});
+  block_->fill({0, arena().begin}, std::byte{0});
   lay_canaries(false);
+}
+
+ByteRange Engine::arena() const {
+  const int64_t begin = plan_.residents.total_bytes();
+  return {begin, begin + plan_.arena_bytes};
 }
 
 std::vector<Engine::Gap> Engine::gaps() const {
@@ -59,34 +79,30 @@ std::vector<Engine::Gap> Engine::gaps() const {
   int64_t at = 0;
   std::string before = "the beginning of the memory";
   for (const auto& [name, entry] : plan_.residents.entries()) {  // in order of their offsets
-    if (entry.offset > at) found.push_back({at, entry.offset, before});
-    at = entry.offset + entry.bytes;
+    if (entry.offset > at) found.push_back({{at, entry.offset}, before});
+    at = entry.range().end;
     before = name;
   }
-  if (plan_.residents.total_bytes() > at)
-    found.push_back({at, plan_.residents.total_bytes(), before});
-  const int64_t arena_end = plan_.residents.total_bytes() + plan_.arena_bytes;
-  if (memory_.bytes() > arena_end) found.push_back({arena_end, memory_.bytes(), "the arena"});
+  if (arena().begin > at) found.push_back({{at, arena().begin}, before});
+  if (block_->bytes() > arena().end) found.push_back({{arena().end, block_->bytes()}, "the arena"});
   return found;
 }
 
 void Engine::lay_canaries(bool in_arena) {
-  for (const Gap& gap : gaps_) lay_canary({memory_.data() + gap.begin, memory_.data() + gap.end});
-  if (in_arena)
-    lay_canary({memory_.data() + plan_.residents.total_bytes(), memory_.data() + memory_.bytes()});
+  for (const Gap& gap : gaps_) lay_canary(*block_, gap.range);
+  if (in_arena) lay_canary(*block_, {arena().begin, block_->bytes()});
 }
 
 void Engine::check_memory() {
   for (const Gap& gap : gaps_) {
-    const auto changed = first_changed({memory_.data() + gap.begin, memory_.data() + gap.end});
+    const auto changed = first_changed(*block_, gap.range);
     if (!changed) continue;
     throw Error(
         ErrorCode::internal, "memory",
         "something wrote " + std::to_string(*changed + 1) + " bytes past the end of " + gap.before,
         "please report this with the command; nothing was saved since");
   }
-  int64_t end = written_end(
-      {memory_.data() + plan_.residents.total_bytes(), static_cast<size_t>(plan_.arena_bytes)});
+  int64_t end = written_end(*block_, arena());
   const auto count_scratch = [&end](const std::unique_ptr<Executable>& program) {
     end = std::max(end, program->given_scratch_end());
   };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A planned run in memory: one block, all programs bound to it. Feeds and reads values by name;
-// knows no files.
+// A planned run in memory: one block of its backend, all programs bound to it. Feeds and reads
+// values by name, and nobody else knows where a value lies; knows no files.
 #pragma once
 
 #include <memory>
@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/check.h"
 #include "fit/planned_run.h"
 #include "runtime/executable.h"
 
@@ -15,21 +16,79 @@ namespace snug::train {
 
 class Engine {
  public:
-  /// Maps the memory (or takes the caller's), touches all of it, creates every kernel and binds
-  /// every program.
+  /// Takes the memory (or the caller's), touches all of it, creates every kernel and binds every
+  /// program.
   Engine(const RunPlan& plan, const Backend& backend, std::span<std::byte> callers_memory = {});
 
   [[nodiscard]] bool has(const std::string& name) const { return plan_.residents.has(name); }
-  /// A resident value's elements, to be read or to be written; T has the size of its element type.
-  /// Valid until a program runs: ask again by the name behind that. Nobody else knows where a value
-  /// lies.
+
+  // Elements of resident values, by name: T has the size of their element type. What a program is
+  // fed and what it made are copied, on every backend.
   template <class T>
-  [[nodiscard]] std::span<const T> read(const std::string& name) const {
-    return place<const T>(name);
+  void read(const std::string& name, int64_t first, std::span<T> to) const {
+    block_->copy_out(place<T>(name, first, std::ssize(to)).begin, std::as_writable_bytes(to));
   }
   template <class T>
-  [[nodiscard]] std::span<T> write(const std::string& name) const {
-    return place<T>(name);
+  void write(const std::string& name, int64_t first, std::span<const T> from) {
+    block_->copy_in(place<T>(name, first, std::ssize(from)).begin, std::as_bytes(from));
+  }
+  template <class T>
+  void write(const std::string& name, T first) {
+    write<T>(name, 0, std::span(&first, 1));
+  }
+  /// Every byte of it.
+  void fill(const std::string& name, std::byte value) { block_->fill(range(name), value); }
+  void copy(const std::string& from, const std::string& to) {
+    block_->copy_within(range(from), range(to).begin);
+  }
+  /// `count` elements to be read, copied to `buffer` where they cannot be read where they lie.
+  /// Valid until a program runs.
+  template <class T>
+  [[nodiscard]] std::span<const T> values(const std::string& name, int64_t first, int64_t count,
+                                          std::vector<std::byte>& buffer) const {
+    return as<const T>(bytes_of(*block_, place<T>(name, first, count), buffer));
+  }
+  /// Calls use(at, values) for `count` elements from `first` in order, at = 0 being the first, as
+  /// many at once as can be read.
+  template <class T, class Use>
+  void for_parts(const std::string& name, int64_t first, int64_t count, Use use) const {
+    snug::for_parts(*block_, place<T>(name, first, count), sizeof(T), [&](int64_t at, auto bytes) {
+      use(at / int64_t{sizeof(T)}, as<const T>(bytes));
+    });
+  }
+  /// Of all elements.
+  template <class T, class Use>
+  void for_parts(const std::string& name, Use use) const {
+    for_parts<T>(name, 0, range(name).bytes() / int64_t{sizeof(T)}, use);
+  }
+  /// Calls fill(at, values) in the same way, which writes all of `values`.
+  template <class T, class Fill>
+  void fill_parts(const std::string& name, int64_t first, int64_t count, Fill fill) {
+    snug::fill_parts(*block_, place<T>(name, first, count), sizeof(T),
+                     [&](int64_t at, auto bytes) { fill(at / int64_t{sizeof(T)}, as<T>(bytes)); });
+  }
+  template <class T, class Fill>
+  void fill_parts(const std::string& name, Fill fill) {
+    fill_parts<T>(name, 0, range(name).bytes() / int64_t{sizeof(T)}, fill);
+  }
+  /// Memory of the host to be filled with what commit() brings to the value (Block::stage).
+  template <class T>
+  [[nodiscard]] std::span<T> stage(const std::string& name) {
+    return as<T>(block_->stage(range(name)));
+  }
+  /// The value's first bytes, as they were staged.
+  void commit(const std::string& name, int64_t bytes) {
+    block_->commit(place<std::byte>(name, 0, bytes));
+  }
+  /// The elements themselves. Valid until a program runs. Throws Error{unsupported} where the host
+  /// has no access to the backend's memory: for callers who ask for no copy, and for nobody else.
+  template <class T>
+  [[nodiscard]] std::span<const T> view(const std::string& name) const {
+    return as<const T>(host(name));
+  }
+  template <class T>
+  [[nodiscard]] std::span<T> edit(const std::string& name) {
+    return as<T>(host(name));
   }
 
   /// Programs by lengths, in the order of the plan.
@@ -54,6 +113,16 @@ class Engine {
       program.run();
     }
   }
+  /// What a program's output holds: all of it, or its first elements; as values().
+  template <class T>
+  [[nodiscard]] std::span<const T> output(const Executable& program, const std::string& name,
+                                          int64_t count, std::vector<std::byte>& buffer) const {
+    const ByteRange all = program.output(name);
+    return as<const T>(bytes_of(*block_, part<T>(all, 0, count, name), buffer));
+  }
+  /// Of an output that is one f32.
+  [[nodiscard]] double scalar(const Executable& program, const std::string& name) const;
+
   /// Runs the program that needs the whole arena once on zeros, then clears the resident values
   /// again. Call before weights are loaded: the step with the highest peak comes first, however
   /// late its length bucket is drawn.
@@ -75,21 +144,37 @@ class Engine {
 
  private:
   template <class T>
-  [[nodiscard]] std::span<T> place(const std::string& name) const {
-    const ResidentLayout::Entry& entry = plan_.residents.at(name);
-    return {reinterpret_cast<T*>(memory_.data() + entry.offset),
-            static_cast<size_t>(entry.bytes) / sizeof(T)};
+  [[nodiscard]] static std::span<T> as(auto bytes) {
+    return {reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)};
   }
+  [[nodiscard]] ByteRange range(const std::string& name) const {
+    return plan_.residents.at(name).range();
+  }
+  /// Of `count` elements from `first`, which must be there.
+  template <class T>
+  [[nodiscard]] static ByteRange part(ByteRange all, int64_t first, int64_t count,
+                                      const std::string& name) {
+    const int64_t begin = all.begin + first * int64_t{sizeof(T)};
+    const int64_t end = begin + count * int64_t{sizeof(T)};
+    SNUG_CHECK(first >= 0 && count >= 0 && end <= all.end, name);
+    return {begin, end};
+  }
+  template <class T>
+  [[nodiscard]] ByteRange place(const std::string& name, int64_t first, int64_t count) const {
+    return part<T>(range(name), first, count, name);
+  }
+  [[nodiscard]] std::span<std::byte> host(const std::string& name) const;
   struct Gap {
-    int64_t begin = 0;
-    int64_t end = 0;
+    ByteRange range;
     std::string before;  // what ends there
   };
+  [[nodiscard]] ByteRange arena() const;
   [[nodiscard]] std::vector<Gap> gaps() const;
   void lay_canaries(bool in_arena);
 
   const RunPlan& plan_;
-  Memory memory_;
+  std::unique_ptr<Queue> queue_;
+  std::unique_ptr<Block> block_;
   KernelCache kernels_;
   std::vector<std::unique_ptr<Executable>> train_;
   std::vector<std::unique_ptr<Executable>> eval_;

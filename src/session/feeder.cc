@@ -2,6 +2,7 @@
 #include "session/feeder.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "base/id_vector.h"
@@ -27,6 +28,53 @@ void check_flags(const RowSlot& slot) {
               "row " + std::to_string(slot.first_row + row) + " has the byte " +
                   std::to_string(std::to_integer<int>(*wrong)) + " in a boolean input",
               "give 0 or 1, for example value != 0");
+}
+
+RowSlot slot_of(const ProgramInputs::Input& input, int64_t first_row, int64_t rows,
+                std::span<std::byte> staged) {
+  return {.input = input.name,
+          .dtype = input.dtype,
+          .row_shape = input.row_shape,
+          .length = input.length,
+          .padding = input.padding,
+          .first_row = first_row,
+          .rows = rows,
+          .bytes = staged.first(static_cast<size_t>(rows * input.row_bytes))};
+}
+
+// What the source has no values for is zero; a weight that nobody gives is one.
+void fill_unread(const ProgramInputs::Input& input, int64_t rows, std::span<std::byte> staged) {
+  const auto bytes = static_cast<size_t>(rows * input.row_bytes);
+  if (input.is_weight)
+    std::fill_n(reinterpret_cast<float*>(staged.data()), bytes / sizeof(float), 1.0F);
+  else
+    std::memset(staged.data(), 0, bytes);
+}
+
+// Rows that fill up the micro-batch are copies of its first: whatever the network computes of them
+// is as finite as that, and weighs nothing.
+void fill_up(const ProgramInputs::Input& input, int64_t rows, std::span<std::byte> staged) {
+  const auto bytes = static_cast<size_t>(input.row_bytes);
+  for (size_t at = static_cast<size_t>(rows) * bytes; at < staged.size(); at += bytes) {
+    if (input.is_weight)
+      std::memset(staged.data() + at, 0, bytes);
+    else
+      std::memcpy(staged.data() + at, staged.data(), bytes);
+  }
+}
+
+double sum_of_weights(DType dtype, const void* values, int64_t count) {
+  double sum = 0;
+  if (dtype == DType::f32) {
+    for (int64_t i = 0; i < count; ++i)
+      sum += static_cast<double>(static_cast<const float*>(values)[i]);
+  } else if (dtype == DType::i32) {
+    for (int64_t i = 0; i < count; ++i)
+      sum += static_cast<const int32_t*>(values)[i] == kIgnoreIndex ? 0 : 1;
+  } else {
+    for (int64_t i = 0; i < count; ++i) sum += static_cast<const uint8_t*>(values)[i] != 0 ? 1 : 0;
+  }
+  return sum;
 }
 
 // Documented (NetworkBuilder::random_key): what runs draw depends on it.
@@ -80,7 +128,7 @@ ProgramInputs inputs_of_outputs(const Graph& graph, const NetworkFacts& facts) {
   return found;
 }
 
-Feeder::Feeder(const train::Engine& engine, const NetworkFacts& facts, int64_t seed)
+Feeder::Feeder(train::Engine& engine, const NetworkFacts& facts, int64_t seed)
     : engine_(engine), facts_(facts) {
   for (const auto& [name, entry] : engine.plan().residents.entries()) {
     if (name == kRandomKey) random_keys_.push_back({name, seed});
@@ -90,6 +138,7 @@ Feeder::Feeder(const train::Engine& engine, const NetworkFacts& facts, int64_t s
   }
   totals_.reserve(facts.means.size());
   slots_.reserve(facts.inputs.size());
+  staged_.reserve(facts.inputs.size());
 }
 
 void Feeder::begin(const RowSource& source, const ProgramInputs& inputs) {
@@ -119,25 +168,10 @@ bool Feeder::is_read(const Input& input) const {
   return input.is_read && (!input.is_weight || source_->has(input.name));
 }
 
-RowSlot Feeder::slot_of(const Input& input, int64_t first_row, int64_t rows) const {
-  const std::span<std::byte> place = engine_.write<std::byte>(input.name);
-  return {.input = input.name,
-          .dtype = input.dtype,
-          .row_shape = input.row_shape,
-          .length = input.length,
-          .padding = input.padding,
-          .first_row = first_row,
-          .rows = rows,
-          .bytes = place.first(static_cast<size_t>(rows * input.row_bytes))};
-}
-
-// What the source has no values for is zero; a weight that nobody gives is one.
-void Feeder::fill_unread(const Input& input, int64_t rows) const {
-  const auto bytes = static_cast<size_t>(rows * input.row_bytes);
-  if (input.is_weight)
-    std::ranges::fill(engine_.write<float>(input.name).first(bytes / sizeof(float)), 1.0F);
-  else
-    std::memset(engine_.write<std::byte>(input.name).data(), 0, bytes);
+// Memory for a micro-batch of it.
+std::span<std::byte> Feeder::stage(const Input& input) const {
+  const int64_t bytes = engine_.plan().micro_batch * input.row_bytes;
+  return engine_.stage<std::byte>(input.name).first(static_cast<size_t>(bytes));
 }
 
 // Reads the input of all rows, micro-batch by micro-batch.
@@ -147,21 +181,12 @@ double Feeder::sum_of(const Input& input) const {
   const int64_t micro_batch = engine_.plan().micro_batch;
   for (int64_t first = 0; first < rows; first += micro_batch) {
     const int64_t count = std::min(micro_batch, rows - first);
+    const std::span<std::byte> staged = stage(input);
     if (is_read(input))
-      source_->fill(slot_of(input, first, count));
+      source_->fill(slot_of(input, first, count, staged));
     else
-      fill_unread(input, count);
-    const auto elements = static_cast<size_t>(count * element_count(input.row_shape));
-    if (input.dtype == DType::f32) {
-      for (const float weight : engine_.read<float>(input.name).first(elements))
-        sum += static_cast<double>(weight);
-    } else if (input.dtype == DType::i32) {
-      for (const int32_t label : engine_.read<int32_t>(input.name).first(elements))
-        sum += label == kIgnoreIndex ? 0 : 1;
-    } else {
-      for (const uint8_t flag : engine_.read<uint8_t>(input.name).first(elements))
-        sum += flag != 0 ? 1 : 0;
-    }
+      fill_unread(input, count, staged);
+    sum += sum_of_weights(input.dtype, staged.data(), count * element_count(input.row_shape));
   }
   return sum;
 }
@@ -180,47 +205,45 @@ double Feeder::total_of(const MeanTotal& mean) const {
   return each * sum;
 }
 
-void Feeder::fill(const train::Engine& engine, int64_t first_slot, int64_t drawn) const {
-  const int64_t micro_batch = engine.plan().micro_batch;
-  const int64_t rows = std::min(micro_batch, source_->rows() - first_slot);
+void Feeder::fill(train::Engine& engine, int64_t first_slot, int64_t drawn) const {
+  const int64_t rows = std::min(engine.plan().micro_batch, source_->rows() - first_slot);
   slots_.clear();
+  staged_.clear();
   for (const Input& input : inputs_->inputs) {
+    staged_.push_back(stage(input));
     if (is_read(input))
-      slots_.push_back(slot_of(input, first_slot, rows));
+      slots_.push_back(slot_of(input, first_slot, rows, staged_.back()));
     else
-      fill_unread(input, rows);
+      fill_unread(input, rows, staged_.back());
   }
   source_->fill_all(slots_);
   for (const RowSlot& slot : slots_) check_flags(slot);
-  // Rows that fill up the micro-batch are copies of its first: whatever the network computes of
-  // them is as finite as that, and weighs nothing.
-  for (const Input& input : inputs_->inputs) {
-    std::byte* const to = engine.write<std::byte>(input.name).data();
-    for (int64_t row = rows; row < micro_batch; ++row) {
-      const auto bytes = static_cast<size_t>(input.row_bytes);
-      if (input.is_weight)
-        std::memset(to + row * input.row_bytes, 0, bytes);
-      else
-        std::memcpy(to + row * input.row_bytes, to, bytes);
-    }
+  for (size_t i = 0; i < staged_.size(); ++i) {
+    const Input& input = inputs_->inputs[i];
+    fill_up(input, rows, staged_[i]);
+    engine.commit(input.name, std::ssize(staged_[i]));
   }
+  feed_totals(engine, rows);
+  for (const RandomKey& each : random_keys_) {
+    const std::array<int64_t, 3> key = {each.seed, drawn, first_slot};
+    engine.write<int64_t>(each.name, 0, key);
+  }
+}
+
+// What rows weigh where nobody says it, and what each mean is divided by.
+void Feeder::feed_totals(train::Engine& engine, int64_t rows) const {
   const bool says_weights = std::ranges::any_of(
       inputs_->inputs, [](const Input& input) { return input.name == kRowWeights; });
   if (!says_weights && engine.has(kRowWeights)) {
-    const std::span<float> weights = engine.write<float>(kRowWeights);
-    std::fill(weights.begin(), weights.end(), 0.0F);
+    const std::span<float> weights = engine.stage<float>(kRowWeights);
+    std::ranges::fill(weights, 0.0F);
     std::fill_n(weights.begin(), rows, 1.0F);
+    engine.commit(kRowWeights, std::ssize(std::as_bytes(weights)));
   }
   for (size_t i = 0; i < facts_.means.size(); ++i) {
     const std::string& name = facts_.means[i].name;
     if (engine.has(name))
-      engine.write<float>(name)[0] = totals_[i] > 0 ? static_cast<float>(1.0 / totals_[i]) : 0.0F;
-  }
-  for (const RandomKey& each : random_keys_) {
-    const std::span<int64_t> key = engine.write<int64_t>(each.name);
-    key[0] = each.seed;
-    key[1] = drawn;
-    key[2] = first_slot;
+      engine.write(name, totals_[i] > 0 ? static_cast<float>(1.0 / totals_[i]) : 0.0F);
   }
 }
 

@@ -34,7 +34,7 @@ struct ProgramInputs {
 
 class Feeder : public train::BatchSource {
  public:
-  Feeder(const train::Engine& engine, const NetworkFacts& facts, int64_t seed);
+  Feeder(train::Engine& engine, const NetworkFacts& facts, int64_t seed);
 
   /// A new batch; refers to both until the next. Reads ahead what rows weigh. Throws
   /// Error{bad_data} for a source without rows or whose rows weigh nothing.
@@ -42,18 +42,18 @@ class Feeder : public train::BatchSource {
 
   [[nodiscard]] int64_t rows() const override { return source_->rows(); }
   [[nodiscard]] Lengths length() const override { return source_->length(); }
-  void fill(const train::Engine& engine, int64_t first_slot, int64_t drawn) const override;
+  void fill(train::Engine& engine, int64_t first_slot, int64_t drawn) const override;
 
  private:
   using Input = ProgramInputs::Input;
   void check_source() const;
   [[nodiscard]] bool is_read(const Input& input) const;
-  [[nodiscard]] RowSlot slot_of(const Input& input, int64_t first_row, int64_t rows) const;
-  void fill_unread(const Input& input, int64_t rows) const;
+  [[nodiscard]] std::span<std::byte> stage(const Input& input) const;
+  void feed_totals(train::Engine& engine, int64_t rows) const;
   [[nodiscard]] double total_of(const MeanTotal& mean) const;
   [[nodiscard]] double sum_of(const Input& input) const;
 
-  const train::Engine& engine_;
+  train::Engine& engine_;
   const NetworkFacts& facts_;
   struct RandomKey {
     std::string name;
@@ -62,8 +62,10 @@ class Feeder : public train::BatchSource {
   std::vector<RandomKey> random_keys_;
   const RowSource* source_ = nullptr;
   const ProgramInputs* inputs_ = nullptr;
-  std::vector<double> totals_;          // by mean
-  mutable std::vector<RowSlot> slots_;  // of the micro-batch that is filled
+  std::vector<double> totals_;  // by mean
+  // Of the micro-batch that is filled: what the source fills, and all of every input.
+  mutable std::vector<RowSlot> slots_;
+  mutable std::vector<std::span<std::byte>> staged_;
 };
 
 }  // namespace snug

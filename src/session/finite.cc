@@ -1,16 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "session/finite.h"
 
-#include "base/id_vector.h"
-
 namespace snug::train {
 namespace {
 
-// The bf16 of a weight in 16 or 24 bits: they come first.
-std::span<const Bf16> halves_of(const Engine& engine, const std::string& name,
-                                const TensorType& type) {
-  return {reinterpret_cast<const Bf16*>(engine.read<std::byte>(name).data()),
-          static_cast<size_t>(element_count(type))};
+double value_of(float value) { return static_cast<double>(value); }
+double value_of(Bf16 value) { return static_cast<double>(to_f32(value)); }
+
+template <class T>
+std::optional<NotFinite> find_in(const Engine& engine, const std::string& name, int64_t count) {
+  std::optional<NotFinite> found;
+  engine.for_parts<T>(name, 0, count, [&](int64_t at, std::span<const T> values) {
+    const int64_t element = found ? -1 : first_not_finite(values);
+    if (element < 0) return;
+    found = NotFinite{.name = name,
+                      .element = at + element,
+                      .value = value_of(values[static_cast<size_t>(element)])};
+  });
+  return found;
 }
 
 }  // namespace
@@ -18,18 +25,13 @@ std::span<const Bf16> halves_of(const Engine& engine, const std::string& name,
 std::optional<NotFinite> find_not_finite(const Engine& engine) {
   for (const auto& [name, entry] : engine.plan().residents.entries()) {
     if (!is_kept(entry.kind)) continue;
-    if (entry.type.dtype == DType::bf16 || entry.type.dtype == DType::bf16x8) {
-      const std::span<const Bf16> values = halves_of(engine, name, entry.type);
-      const int64_t element = first_not_finite(values);
-      if (element < 0) continue;
-      return NotFinite{.name = name,
-                       .element = element,
-                       .value = static_cast<double>(to_f32(values[static_cast<size_t>(element)]))};
-    }
-    if (entry.type.dtype != DType::f32) continue;
-    const IdSpan<const float> values = engine.read<float>(name);
-    const int64_t element = first_not_finite(values);
-    if (element >= 0) return NotFinite{.name = name, .element = element, .value = values[element]};
+    const DType dtype = entry.type.dtype;
+    const int64_t count = element_count(entry.type);
+    std::optional<NotFinite> found;
+    if (dtype == DType::f32) found = find_in<float>(engine, name, count);
+    // Of a weight in 24 bits, the 16 of each element that come first.
+    if (dtype == DType::bf16 || dtype == DType::bf16x8) found = find_in<Bf16>(engine, name, count);
+    if (found) return found;
   }
   return std::nullopt;
 }

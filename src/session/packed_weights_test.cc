@@ -49,6 +49,9 @@ class Packing final : public Backend {
   [[nodiscard]] std::unique_ptr<Kernel> create(const NodeSpec& spec) const override {
     return cpu_->create(spec);
   }
+  [[nodiscard]] std::unique_ptr<Queue> create_queue() const override {
+    return cpu_->create_queue();
+  }
   /// Whether products of rows are our own, too: oneDNN's may have other bits. ./test.sh runs this
   /// file under AVX2 as well.
   [[nodiscard]] bool has_one_product() const { return cpu_->panel_columns() > 0; }
@@ -96,17 +99,17 @@ class Batch final : public BatchSource {
   explicit Batch(Lengths length) : length_(std::move(length)) {}
   [[nodiscard]] int64_t rows() const override { return kRows; }
   [[nodiscard]] Lengths length() const override { return length_; }
-  void fill(const Engine& engine, int64_t first_slot, int64_t drawn) const override {
+  void fill(Engine& engine, int64_t first_slot, int64_t drawn) const override {
     for (const char* name : {"x", "target"}) {
-      const std::span<float> values = engine.write<float>(name);
+      const std::span<float> values = engine.edit<float>(name);
       for (size_t i = 0; i < values.size(); ++i) {
         const uint64_t element = static_cast<uint64_t>(first_slot * kWidth) + i;
         PhiloxStream stream(11, 100000 * static_cast<uint64_t>(drawn + 1) + element);
         values[i] = static_cast<float>(stream.normal());
       }
     }
-    for (float& weight : engine.write<float>("row_weights")) weight = 1;
-    engine.write<float>("inv_total")[0] = 1.0F / kRows;
+    for (float& weight : engine.edit<float>("row_weights")) weight = 1;
+    engine.edit<float>("inv_total")[0] = 1.0F / kRows;
   }
 
  private:
@@ -140,7 +143,7 @@ Trained trained(const RunPlanRequest& request, const RunPlan& plan, const Backen
   const char* const names[] = {"from_x", "from_state", "bias", "out"};
   for (const char* name : names) {
     PhiloxStream stream(3, 0);
-    for (float& value : engine.write<float>(name))
+    for (float& value : engine.edit<float>(name))
       value = 0.1F * static_cast<float>(stream.normal());
   }
   for (int64_t i = 0; i < 4; ++i) {
@@ -156,12 +159,13 @@ Trained trained(const RunPlanRequest& request, const RunPlan& plan, const Backen
   engine.run_prologue();
   Batch(kLongest).fill(engine, 0, 9);
   engine.run(engine.eval(1));
-  const auto* y = reinterpret_cast<const float*>(engine.eval(1).data("y"));
-  found.outputs.assign(y, y + plan.micro_batch * kWidth);
+  std::vector<std::byte> buffer;
+  const auto y = engine.output<float>(engine.eval(1), "y", plan.micro_batch * kWidth, buffer);
+  found.outputs.assign(y.begin(), y.end());
   engine.check_memory();
   EXPECT_EQ(engine.measured_arena_bytes(), plan.arena_bytes);
   for (const char* name : names) {
-    const auto values = engine.read<float>(name);
+    const auto values = engine.view<float>(name);
     found.weights.insert(found.weights.end(), values.begin(), values.end());
   }
   return found;
@@ -287,6 +291,9 @@ TEST(Packed_weights, are_not_offered_by_a_backend_that_does_not_gain) {
     }
     [[nodiscard]] std::unique_ptr<Kernel> create(const NodeSpec& spec) const override {
       return cpu_.create(spec);
+    }
+    [[nodiscard]] std::unique_ptr<Queue> create_queue() const override {
+      return cpu_.create_queue();
     }
 
    private:

@@ -52,9 +52,9 @@ class Batch final : public BatchSource {
  public:
   [[nodiscard]] int64_t rows() const override { return kRows; }
   [[nodiscard]] Lengths length() const override { return 1; }
-  void fill(const Engine& engine, int64_t first_slot, int64_t drawn) const override {
+  void fill(Engine& engine, int64_t first_slot, int64_t drawn) const override {
     for (const char* name : {"x", "target"}) {
-      const std::span<float> values = engine.write<float>(name);
+      const std::span<float> values = engine.edit<float>(name);
       const auto width = values.size() / static_cast<size_t>(engine.plan().micro_batch);
       for (size_t i = 0; i < values.size(); ++i) {
         const uint64_t element = static_cast<uint64_t>(first_slot) * width + i;
@@ -62,8 +62,8 @@ class Batch final : public BatchSource {
         values[i] = static_cast<float>(stream.normal());
       }
     }
-    for (float& weight : engine.write<float>("row_weights")) weight = 1;
-    engine.write<float>("inv_total")[0] = 1.0F / kRows;
+    for (float& weight : engine.edit<float>("row_weights")) weight = 1;
+    engine.edit<float>("inv_total")[0] = 1.0F / kRows;
   }
 };
 
@@ -87,7 +87,7 @@ struct Trained {
     plan = make_run_plan(request, *backend);
     engine = std::make_unique<Engine>(plan, *backend);
     PhiloxStream stream(3, 0);
-    for (float& value : engine->write<float>("layer.weight"))
+    for (float& value : engine->edit<float>("layer.weight"))
       value = static_cast<float>(stream.normal());
     first_weights = weights();
     for (int64_t i = 0; i < 4; ++i) {
@@ -100,15 +100,16 @@ struct Trained {
     engine->check_memory();
   }
   [[nodiscard]] std::vector<float> weights() const {
-    const auto values = engine->read<float>("layer.weight");
+    const auto values = engine->view<float>("layer.weight");
     return {values.begin(), values.end()};
   }
   [[nodiscard]] std::vector<float> outputs() const {
     engine->run_prologue();
     Batch().fill(*engine, 0, 9);
     engine->run(engine->eval(0));
-    const auto* y = reinterpret_cast<const float*>(engine->eval(0).data("y"));
-    return {y, y + plan.micro_batch * kOut};
+    std::vector<std::byte> buffer;
+    const auto y = engine->output<float>(engine->eval(0), "y", plan.micro_batch * kOut, buffer);
+    return {y.begin(), y.end()};
   }
 };
 

@@ -6,8 +6,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
-#include <iterator>
 #include <limits>
 #include <utility>
 
@@ -16,7 +14,6 @@
 #include "base/threads.h"
 #include "compile/value_names.h"
 #include "session/coded_weight.h"
-#include "session/finite.h"
 #include "session/session_impl.h"
 #include "snug/error.h"
 #include "spec/table.h"
@@ -24,12 +21,7 @@
 namespace snug {
 namespace {
 
-constexpr int64_t kBufferElements = 1 << 16;
-
-int64_t rows_at_once(int64_t columns) { return std::max<int64_t>(1, kBufferElements / columns); }
-
 constexpr int64_t kMostUpdates = int64_t{1} << 53;  // and are exact as f64
-constexpr float kLargestCode = 255;                 // of a state in 8 bits
 constexpr double kLargestScale = std::numeric_limits<float>::max();
 
 // Rows that only fill up a micro-batch would count where rows are coupled.
@@ -108,27 +100,6 @@ Session::Impl::Impl(std::shared_ptr<const SessionPlan::Impl> plan)
   }
 }
 
-void Session::Impl::initialize(const std::string& weight, const ResidentLayout::Entry& entry) {
-  const InitRule rule = planned->def.init_rule(weight, entry.type.shape);
-  const auto seed = static_cast<uint64_t>(planned->options.seed);
-  const int threads = planned->machine.threads();
-  const TeamFloatMode float_mode(threads, Subnormals::kept);
-  has_prologue = false;
-  if (!train::is_coded_weight(*engine, weight)) {
-    nn::initialize(engine->write<float>(weight), entry.type.shape, rule, weight, seed, threads);
-    return;
-  }
-  // A few rows at a time: the weight is never in memory as f32.
-  const int64_t columns = element_count(entry.type) / entry.type.shape[0];
-  const int64_t rows = rows_at_once(columns);
-  std::vector<float> values;
-  for (int64_t first = 0; first < entry.type.shape[0]; first += rows) {
-    values.resize(static_cast<size_t>(std::min(rows, entry.type.shape[0] - first) * columns));
-    nn::initialize(values, entry.type.shape, rule, weight, seed, threads, first * columns);
-    train::write_coded_rows(*engine, weight, first, values);
-  }
-}
-
 size_t Session::Impl::bucket_of(const Lengths& length) const {
   const Lengths& longest = planned->plan.eval.back().length;
   if (longest.holds(length)) return engine->bucket_of(length);
@@ -162,6 +133,7 @@ Evaluation Session::Impl::run_eval(const RowSource& rows, const OutputSink& sink
   Executable& program = engine->eval(index);
   const bool has_loss = planned->plan.eval[index].graph.find(train::kLossName) != kNone;
   std::map<std::string, std::span<const float>> values;
+  std::map<std::string, std::vector<std::byte>> copies;  // where the host cannot read the outputs
   Evaluation evaluation{.rows = rows.rows()};
   if (!has_prologue) engine->run_prologue();
   has_prologue = true;
@@ -170,13 +142,11 @@ Evaluation Session::Impl::run_eval(const RowSource& rows, const OutputSink& sink
     feeder.fill(*engine, first, 0);
     engine->run(program);
     const int64_t count = std::min(micro_batch, rows.rows() - first);
-    if (has_loss)
-      evaluation.loss +=
-          static_cast<double>(*reinterpret_cast<const float*>(program.data(train::kLossName)));
+    if (has_loss) evaluation.loss += engine->scalar(program, train::kLossName);
     if (!sink) continue;
     for (const auto& [output, shape] : bucket.outputs)
-      values[output] = {reinterpret_cast<const float*>(program.data(output)),
-                        static_cast<size_t>(count * element_count(shape))};
+      values[output] =
+          engine->output<float>(program, output, count * element_count(shape), copies[output]);
     sink({.first_row = first, .rows = count, .values = values, .row_shapes = bucket.outputs});
   }
   return evaluation;
@@ -249,8 +219,7 @@ void Session::Impl::feed(const RowSource& batch) {
 
 void Session::Impl::drop_gradients() {
   for (const auto& [tensor, entry] : planned->plan.residents.entries()) {
-    if (tensor.starts_with(train::kGradientPrefix))
-      std::ranges::fill(engine->write<std::byte>(tensor), std::byte{0});
+    if (tensor.starts_with(train::kGradientPrefix)) engine->fill(tensor, std::byte{0});
   }
 }
 
@@ -295,10 +264,10 @@ GradientResult Session::gradients(const RowSource& batch) {
       gradient.assign(static_cast<size_t>(element_count(it.entry(weight).type)), 0.0F);
       continue;
     }
-    const std::span<float> sum = it.engine->write<float>(name);
-    gradient.resize(sum.size());
-    std::ranges::transform(sum, gradient.begin(), [unscale](float each) { return each * unscale; });
-    std::fill(sum.begin(), sum.end(), 0.0F);  // as before every update
+    gradient.resize(static_cast<size_t>(element_count(it.entry(weight).type)));
+    it.engine->read<float>(name, 0, gradient);
+    for (float& each : gradient) each *= unscale;
+    it.engine->fill(name, std::byte{0});  // as before every update
   }
   return result;
 }
@@ -355,172 +324,6 @@ Evaluation Session::evaluate(const RowSource& rows, const OutputSink& sink) {
 
 void Session::predict(const RowSource& rows, const OutputSink& sink) {
   (void)impl_->run_eval(rows, sink, true);
-}
-
-const ResidentLayout::Entry& Session::Impl::entry(const std::string& tensor) const {
-  const bool is_there = engine->has(tensor) && !tensor.starts_with(train::kGradientPrefix);
-  if (!is_there || !is_kept(planned->plan.residents.at(tensor).kind))
-    throw Error(ErrorCode::bad_config, tensor, "the session has no tensor of this name",
-                "tensors() lists them");
-  return planned->plan.residents.at(tensor);
-}
-
-int64_t Session::Impl::columns_of(const std::string& weight, int64_t first_row,
-                                  int64_t elements) const {
-  const ResidentLayout::Entry& tensor = entry(weight);
-  const Shape& shape = tensor.type.shape;
-  const int64_t columns = shape.empty() || shape[0] == 0 ? 0 : element_count(shape) / shape[0];
-  const bool is_whole = columns > 0 && elements % columns == 0;
-  const bool is_inside = is_whole && first_row >= 0 && first_row <= shape[0] - elements / columns;
-  if (!is_of_model(tensor.kind) || !is_inside)
-    throw Error(ErrorCode::bad_config, weight,
-                std::to_string(elements) + " elements from row " + std::to_string(first_row) +
-                    " are no rows of a weight " + to_string(shape),
-                "give whole rows of a weight or buffer");
-  return columns;
-}
-
-std::vector<TensorInfo> Session::tensors() const {
-  std::vector<TensorInfo> found;
-  for (const auto& [name, entry] : impl_->planned->plan.residents.entries()) {
-    if (!is_kept(entry.kind) || name.starts_with(train::kGradientPrefix)) continue;
-    const TensorKind kind = entry.kind == ValueKind::parameter       ? TensorKind::parameter
-                            : entry.kind == ValueKind::state         ? TensorKind::optimizer_state
-                            : train::is_scales(*impl_->engine, name) ? TensorKind::scales
-                                                                     : TensorKind::buffer;
-    found.push_back({.name = name,
-                     .shape = entry.type.shape,
-                     .dtype = entry.type.dtype,
-                     .kind = kind,
-                     .is_trained = impl_->planned->trained.count(name) != 0});
-  }
-  return found;
-}
-
-std::span<const std::byte> Session::view_bytes(const std::string& name) const {
-  (void)impl_->entry(name);
-  return impl_->engine->read<std::byte>(name);
-}
-
-std::span<std::byte> Session::edit_bytes(const std::string& name) {
-  (void)impl_->entry(name);
-  impl_->has_prologue = false;
-  return impl_->engine->write<std::byte>(name);
-}
-
-namespace {
-
-void require_f32(const std::string& name, DType dtype) {
-  if (dtype != DType::f32)
-    throw Error(ErrorCode::bad_config, name,
-                std::string("its elements are stored as ") + to_string(dtype),
-                "view_bytes and edit_bytes give them, read and write their values");
-}
-
-void check_finite(const std::string& name, std::span<const float> values, int64_t first) {
-  const int64_t bad = first_not_finite(values);
-  if (bad >= 0)
-    throw Error(ErrorCode::numeric, name,
-                "element " + std::to_string(first + bad) + " is not finite");
-}
-
-void check_size(const std::string& name, std::span<const float> values, int64_t elements) {
-  if (std::ssize(values) != elements)
-    throw Error(ErrorCode::bad_config, name,
-                std::to_string(values.size()) + " elements are given, the tensor has " +
-                    std::to_string(elements));
-}
-
-}  // namespace
-
-std::span<const float> Session::view(const std::string& name) const {
-  require_f32(name, impl_->entry(name).type.dtype);
-  return impl_->engine->read<float>(name);
-}
-
-std::span<float> Session::edit(const std::string& name) {
-  require_f32(name, impl_->entry(name).type.dtype);
-  impl_->has_prologue = false;
-  return impl_->engine->write<float>(name);
-}
-
-void Session::read(const std::string& name, std::span<float> values) const {
-  const TensorType& type = impl_->entry(name).type;
-  check_size(name, values, element_count(type));
-  const auto copy = [&values](const auto& own) {
-    std::copy(own.begin(), own.end(), values.begin());
-  };
-  if (train::is_coded_weight(*impl_->engine, name))
-    return train::read_coded_rows(*impl_->engine, name, 0, values);
-  if (type.dtype == DType::u8) return copy(impl_->engine->read<uint8_t>(name));
-  copy(view(name));
-}
-
-std::vector<float> Session::read(const std::string& name) const {
-  std::vector<float> values(static_cast<size_t>(element_count(impl_->entry(name).type)));
-  read(name, values);
-  return values;
-}
-
-void Session::write(const std::string& name, std::span<const float> values) {
-  const TensorType& type = impl_->entry(name).type;
-  check_size(name, values, element_count(type));
-  check_finite(name, values, 0);
-  if (train::is_coded_weight(*impl_->engine, name)) return write_rows(name, 0, values);
-  if (type.dtype != DType::u8) {
-    std::copy(values.begin(), values.end(), edit(name).begin());
-    return;
-  }
-  const auto wrong = std::find_if(values.begin(), values.end(), [](float value) {
-    return value < 0 || value > kLargestCode || value != std::floor(value);
-  });
-  if (wrong != values.end())
-    throw Error(ErrorCode::bad_config, name,
-                "element " + std::to_string(wrong - values.begin()) + " is no code of 8 bits",
-                "give whole numbers from 0 to 255");
-  std::transform(values.begin(), values.end(), impl_->engine->write<uint8_t>(name).begin(),
-                 [](float value) { return static_cast<uint8_t>(value); });
-}
-
-void Session::read_rows(const std::string& name, int64_t first_row, std::span<float> values) const {
-  const int64_t columns = impl_->columns_of(name, first_row, std::ssize(values));
-  if (train::is_coded_weight(*impl_->engine, name))
-    return train::read_coded_rows(*impl_->engine, name, first_row, values);
-  const std::span<const float> own = view(name);
-  std::copy_n(own.begin() + first_row * columns, values.size(), values.begin());
-}
-
-void Session::write_rows(const std::string& name, int64_t first_row,
-                         std::span<const float> values) {
-  const int64_t columns = impl_->columns_of(name, first_row, std::ssize(values));
-  check_finite(name, values, first_row * columns);
-  impl_->has_prologue = false;
-  if (train::is_coded_weight(*impl_->engine, name))
-    return train::write_coded_rows(*impl_->engine, name, first_row, values);
-  const std::span<float> own = edit(name);
-  std::copy(values.begin(), values.end(), own.begin() + first_row * columns);
-}
-
-void Session::initialize(const std::string& name) {
-  check_threads(impl_->planned->machine.threads());
-  const ResidentLayout::Entry& entry = impl_->entry(name);
-  if (train::is_scales(*impl_->engine, name))
-    throw Error(ErrorCode::bad_config, name, "it is a part of a weight in 8 bits",
-                "name the weight");
-  if (!is_of_model(entry.kind))
-    throw Error(ErrorCode::bad_config, name, "it is a state of the optimizer, which begins as 0",
-                "name a weight or buffer");
-  impl_->initialize(name, entry);
-}
-
-std::string Session::find_not_finite() const {
-  const std::optional<NotFinite> found = train::find_not_finite(*impl_->engine);
-  return found ? found->text() : std::string();
-}
-
-void Session::require_finite(const std::string& where) const {
-  const std::optional<NotFinite> found = train::find_not_finite(*impl_->engine);
-  if (found) refuse_not_finite(where, *found);
 }
 
 int64_t Session::measured_arena_bytes() {

@@ -104,9 +104,11 @@ Saved read_state(const std::string& path, const std::string& network,
   return saved;
 }
 
-std::vector<io::TensorToWrite> stored(const Session& session, bool is_model) {
+// `all` are the session's, and are referred to.
+std::vector<io::TensorToWrite> stored(const Session& session, const std::vector<TensorInfo>& all,
+                                      bool is_model) {
   std::vector<io::TensorToWrite> tensors;
-  for (const TensorInfo& tensor : session.tensors()) {
+  for (const TensorInfo& tensor : all) {
     if (tensor.is_weight() != is_model) continue;
     if (tensor.dtype == DType::bf16x8) {  // which files do not have
       tensors.push_back(io::tensor_of_rows(
@@ -114,8 +116,9 @@ std::vector<io::TensorToWrite> stored(const Session& session, bool is_model) {
           [&session, name = tensor.name](auto row, auto to) { session.read_rows(name, row, to); }));
       continue;
     }
-    tensors.push_back(
-        io::tensor_of(tensor.name, {tensor.dtype, tensor.shape}, session.view_bytes(tensor.name)));
+    tensors.push_back(io::tensor_of(
+        tensor.name, {tensor.dtype, tensor.shape},
+        [&session, &name = tensor.name](const auto& put) { session.read_bytes(name, put); }));
   }
   return tensors;
 }
@@ -134,7 +137,7 @@ void load(const std::string& path, bool is_model, Session& session) {
       continue;
     }
     io::read_exactly(file, found, tensor.name, {tensor.dtype, tensor.shape},
-                     session.edit_bytes(tensor.name));
+                     [&](const io::FillBytes& fill) { session.write_bytes(tensor.name, fill); });
   }
   if (file.tensors().size() != wanted)
     throw Error(ErrorCode::bad_data, path,
@@ -150,8 +153,9 @@ void Session::save(const std::string& folder) {
   if (const std::string bad = find_not_finite(); !bad.empty())
     throw Error(ErrorCode::numeric, folder, "nothing was saved: " + bad,
                 "go back to what you saved before");
-  const auto weights = stored(*this, true);
-  const auto states = stored(*this, false);
+  const std::vector<TensorInfo> all = tensors();
+  const auto weights = stored(*this, all, true);
+  const auto states = stored(*this, all, false);
   io::AtomicFolder target(folder, {.expected_bytes = io::safetensors_file_bytes(weights) +
                                                      io::safetensors_file_bytes(states),
                                    .on_step = {}});

@@ -2,6 +2,7 @@
 #include "session/update.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "base/numbers.h"
@@ -12,20 +13,12 @@ namespace {
 
 constexpr size_t kSkipsUpdate = 3;  // of what `hyper` holds
 
-double scalar(const Executable& source, const char* name) {
-  return static_cast<double>(*reinterpret_cast<const float*>(source.data(name)));
-}
-
 void feed_loss_scale(Engine& engine, double scale) {
   const auto feed = [&](const char* name, double value) {
-    if (engine.has(name)) engine.write<float>(name)[0] = static_cast<float>(value);
+    if (engine.has(name)) engine.write(name, static_cast<float>(value));
   };
   feed(kLossScaleName, scale);
   feed(kLossUnscaleName, 1 / scale);
-}
-
-void copy(Engine& engine, const std::string& from, const std::string& to) {
-  std::ranges::copy(engine.read<std::byte>(from), engine.write<std::byte>(to).begin());
 }
 
 // What changes from update to update, for every rate.
@@ -37,9 +30,10 @@ void feed_rates(Engine& engine, const UpdateCounts& done, const UpdateRule& rule
     const double rate = options.learning_rate.value_or(
         rule.rates[i] * optim::rate_factor(rule.schedule, done.schedule));
     const FedValues values = optim::fed_values(rule.optimizer, rate, done.optimizer + 1);
-    const std::span<float> hyper = engine.write<float>(name);
-    for (size_t k = 0; k < values.size(); ++k) hyper[k] = static_cast<float>(values[k]);
+    std::array<float, std::tuple_size_v<FedValues>> hyper{};
+    std::ranges::transform(values, hyper.begin(), [](double x) { return static_cast<float>(x); });
     if (is_skipped) hyper[kSkipsUpdate] = 1;
+    engine.write<float>(name, 0, hyper);
   }
 }
 
@@ -53,11 +47,11 @@ KeptBuffers::KeptBuffers(const Engine& engine) {
 }
 
 void KeptBuffers::keep(Engine& engine) const {
-  for (const Place& place : places_) copy(engine, place.buffer, place.kept);
+  for (const Place& place : places_) engine.copy(place.buffer, place.kept);
 }
 
 void KeptBuffers::restore(Engine& engine) const {
-  for (const Place& place : places_) copy(engine, place.kept, place.buffer);
+  for (const Place& place : places_) engine.copy(place.kept, place.buffer);
 }
 
 double run_pieces(Engine& engine, const BatchSource& batch, int64_t drawn, double loss_scale) {
@@ -71,7 +65,7 @@ double run_pieces(Engine& engine, const BatchSource& batch, int64_t drawn, doubl
     if (first_slot >= rows) break;  // a partial last batch: the missing pieces have weight zero
     batch.fill(engine, first_slot, drawn);
     engine.run(program);
-    loss += scalar(program, kLossName);
+    loss += engine.scalar(program, kLossName);
   }
   return plain_nan(loss);
 }
@@ -86,12 +80,12 @@ UpdateResult run_update(Engine& engine, const BatchSource& batch, const UpdateSt
   if (engine.update() != nullptr) engine.run(*engine.update());
   Executable& program = engine.train(engine.bucket_of(batch.length()));
   const Executable& updated = engine.update() != nullptr ? *engine.update() : program;
-  result.grad_norm = plain_nan(scalar(updated, kGradNormName));
+  result.grad_norm = plain_nan(engine.scalar(updated, kGradNormName));
   const bool is_finite = std::isfinite(result.grad_norm);
   if (!is_finite || has_two_passes) kept.restore(engine);
   if (!has_two_passes || !is_finite || options.is_skipped) return result;
   // The same batch, whose inputs are still there, with what is now known.
-  engine.write<float>(kClipFactorName)[0] = static_cast<float>(scalar(program, kFoundFactorName));
+  engine.write(kClipFactorName, static_cast<float>(engine.scalar(program, kFoundFactorName)));
   feed_rates(engine, start.counts, rule, options, false);
   engine.run(program);
   return result;

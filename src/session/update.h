@@ -36,7 +36,7 @@ class BatchSource {
   [[nodiscard]] virtual Lengths length() const = 0;
   /// Fills every input of slots [first_slot, first_slot + micro-batch); those behind the last row
   /// have no weight. `drawn`: UpdateCounts::drawn.
-  virtual void fill(const Engine& engine, int64_t first_slot, int64_t drawn) const = 0;
+  virtual void fill(Engine& engine, int64_t first_slot, int64_t drawn) const = 0;
 };
 
 /// What running statistics were before an update that may be skipped behind its forward part.

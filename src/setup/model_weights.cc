@@ -293,9 +293,12 @@ void read_weight(const io::TensorFile& file, const std::string& name, const Tens
     });
     return;
   }
-  const std::span<float> values = session.edit(weight.name);
-  file.read_f32(name, values);
-  if (digest != nullptr) digest->add(weight.name, values);
+  session.write_bytes(weight.name, [&](int64_t first, std::span<std::byte> bytes) {
+    const std::span<float> values(reinterpret_cast<float*>(bytes.data()),
+                                  bytes.size() / sizeof(float));
+    file.read_f32(name, first / int64_t{sizeof(float)}, values);
+    if (digest != nullptr) digest->add(weight.name, values);
+  });
 }
 
 namespace {

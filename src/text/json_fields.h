@@ -60,7 +60,6 @@ class JsonFields {
     if (value != expected)
       fail(key + " '" + value + "' is not supported, only '" + std::string(expected) + "'");
   }
-  void require_type(std::string_view expected) const { require_string("type", expected); }
   [[nodiscard]] int64_t required_count(const std::string& key) const {
     const io::JsonValue value = at(key);
     const int64_t count = value.is_integer() ? value.as_int() : -1;

@@ -47,20 +47,27 @@ io::TensorToWrite of_rows(const Session& session, const TensorInfo& weight,
   });
 }
 
-/// The weights under the names that other programs read; or states, under their own.
-std::vector<io::TensorToWrite> stored(const Session& session, const Model& model, bool is_model,
-                                      FrozenSource& frozen) {
+io::TensorToWrite of_bytes(const Session& session, const TensorInfo& tensor,
+                           const std::string& name) {
+  return io::tensor_of(
+      name, {tensor.dtype, tensor.shape},
+      [&session, &own = tensor.name](const auto& put) { session.read_bytes(own, put); });
+}
+
+/// The weights under the names that other programs read; or states, under their own. `all` are the
+/// session's, and are referred to.
+std::vector<io::TensorToWrite> stored(const Session& session, const std::vector<TensorInfo>& all,
+                                      const Model& model, bool is_model, FrozenSource& frozen) {
   std::vector<io::TensorToWrite> tensors;
   std::vector<io::TensorToWrite> counters;
-  for (const TensorInfo& tensor : session.tensors()) {
+  for (const TensorInfo& tensor : all) {
     if (tensor.is_weight() != is_model || !is_saved(model, tensor)) continue;
     const std::string name = !is_model            ? tensor.name
                              : model.lora.is_on() ? adapter_key(model, tensor.name)
                                                   : model.stored_name(tensor.name);
     tensors.push_back(tensor.is_frozen_code() ? frozen.tensor(tensor, name)
                       : tensor.is_coded()     ? of_rows(session, tensor, name)
-                                              : io::tensor_of(name, {tensor.dtype, tensor.shape},
-                                                              session.view_bytes(tensor.name)));
+                                              : of_bytes(session, tensor, name));
     const std::string statistic = ".running_var";
     if (!is_model || !name.ends_with(statistic)) continue;
     counters.push_back(
@@ -86,7 +93,7 @@ void read_values(const std::string& path, Session& session, const Model& model, 
       continue;
     }
     io::read_exactly(file, found, tensor.name, {tensor.dtype, tensor.shape},
-                     session.edit_bytes(tensor.name));
+                     [&](const io::FillBytes& fill) { session.write_bytes(tensor.name, fill); });
   }
 }
 
@@ -118,9 +125,11 @@ std::string save_checkpoint(const std::string& folder, const Session& session, c
                                          ? io::SafetensorsNotes{{kBaseDigestKey, base_sha256}}
                                          : io::SafetensorsNotes{};
   FrozenSource frozen(model);
-  const std::vector<io::TensorToWrite> weights = stored(session, model, true, frozen);
-  const std::vector<io::TensorToWrite> states =
-      state == nullptr ? std::vector<io::TensorToWrite>{} : stored(session, model, false, frozen);
+  const std::vector<TensorInfo> all = session.tensors();
+  const std::vector<io::TensorToWrite> weights = stored(session, all, model, true, frozen);
+  const std::vector<io::TensorToWrite> states = state == nullptr
+                                                    ? std::vector<io::TensorToWrite>{}
+                                                    : stored(session, all, model, false, frozen);
   io::AtomicFolder target(folder, {.expected_bytes = io::safetensors_file_bytes(weights, notes) +
                                                      io::safetensors_file_bytes(states),
                                    .on_step = {}});
@@ -147,8 +156,9 @@ std::string save_checkpoint(const std::string& folder, const Session& session, c
 
 CheckpointBytes bytes_of_checkpoint(const Session& session, const Model& model) {
   FrozenSource frozen(model);
-  return {.weights = io::safetensors_file_bytes(stored(session, model, true, frozen)),
-          .states = io::safetensors_file_bytes(stored(session, model, false, frozen))};
+  const std::vector<TensorInfo> all = session.tensors();
+  return {.weights = io::safetensors_file_bytes(stored(session, all, model, true, frozen)),
+          .states = io::safetensors_file_bytes(stored(session, all, model, false, frozen))};
 }
 
 void archive_checkpoint(const RunFolder& folder, int64_t step) {

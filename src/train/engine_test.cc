@@ -73,8 +73,8 @@ TEST(Engine, reference_agrees_across_plans_and_splits_and_with_the_cpu) {
     EXPECT_NEAR(fast.update_cpu(i), loss, 2e-5);
   }
   EXPECT_EQ(whole.bytes() == redo.bytes(), true);
-  const auto wanted = whole.engine->read<double>("classifier.weight");
-  const auto found = split.engine->read<double>("classifier.weight");
+  const auto wanted = whole.engine->view<double>("classifier.weight");
+  const auto found = split.engine->view<double>("classifier.weight");
   for (size_t i = 0; i < wanted.size(); ++i) EXPECT_NEAR(found[i], wanted[i], 1e-10);
 }
 
@@ -101,7 +101,7 @@ TEST(Engine, memory_of_the_caller_is_used_or_refused) {
   const std::unique_ptr<std::byte, decltype(&std::free)> block(
       static_cast<std::byte*>(std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096)), &std::free);
   Engine engine(run.plan, *backend, {block.get(), bytes});
-  const std::byte* weight = engine.read<std::byte>("classifier.weight").data();
+  const std::byte* weight = engine.view<std::byte>("classifier.weight").data();
   EXPECT_EQ(weight >= block.get(), true);
   EXPECT_LT(weight, block.get() + bytes);
   try {

@@ -46,7 +46,7 @@ TEST(Finite, weights_and_optimizer_states_are_looked_at_by_name) {
   run.initialize_cpu();
   EXPECT_FALSE(find_not_finite(*run.engine).has_value());
   for (const char* name : {"classifier.bias", "v.classifier.bias", "m.bert.pooler.dense.weight"}) {
-    float& element = run.engine->write<float>(name)[1];
+    float& element = run.engine->edit<float>(name)[1];
     const float before = element;
     element = kInfinity;
     const std::optional<NotFinite> found = find_not_finite(*run.engine);

@@ -105,11 +105,11 @@ TEST(Image_engine, running_statistics_move_once_an_update) {
       TestRun run(*reference, TestRun::resnet_config(strategy), 4, micro_batch);
       run.initialize_reference();
       // Far from every batch: only its share is left.
-      std::ranges::fill(run.engine->write<double>("bn1.running_mean"), 1e6);
-      std::ranges::fill(run.engine->write<double>("bn1.running_var"), 1e6);
+      std::ranges::fill(run.engine->edit<double>("bn1.running_mean"), 1e6);
+      std::ranges::fill(run.engine->edit<double>("bn1.running_var"), 1e6);
       (void)run.update_reference(0);
-      const auto mean = run.engine->read<double>("bn1.running_mean");
-      const auto variance = run.engine->read<double>("bn1.running_var");
+      const auto mean = run.engine->view<double>("bn1.running_mean");
+      const auto variance = run.engine->view<double>("bn1.running_var");
       for (const double value : mean) EXPECT_NEAR(value / 1e6, 0.9, 1e-5) << strategy;
       for (const double value : variance) EXPECT_NEAR(value / 1e6, 0.9, 1e-5) << strategy;
     }

@@ -116,7 +116,7 @@ TEST(Update, is_skipped_as_a_whole_by_one_flag) {
       const auto update = [&](float skip) {
         for (int64_t slot = 0; slot < 4; slot += micro_batch) {
           run.feed<float, int32_t, int64_t, uint8_t>(0, slot);
-          run.engine->write<float>(kHyperName)[3] = skip;
+          run.engine->edit<float>(kHyperName)[3] = skip;
           run.engine->run(run.engine->train(0));
         }
         if (run.engine->update() != nullptr) run.engine->run(*run.engine->update());

@@ -91,8 +91,8 @@ struct TestRun {
 
   template <class Int, class Bool>
   void feed_texts(int64_t update, int64_t first_slot) {
-    const auto ids = engine->write<Int>("input_ids");
-    const auto mask = engine->write<Bool>("attention_mask");
+    const auto ids = engine->edit<Int>("input_ids");
+    const auto mask = engine->edit<Bool>("attention_mask");
     const auto global = static_cast<size_t>(plan.report.train_batch_size);
     for (size_t row = 0; row < static_cast<size_t>(plan.micro_batch); ++row) {
       const size_t slot = static_cast<size_t>(first_slot) + row;
@@ -102,14 +102,14 @@ struct TestRun {
         const bool is_there = slot < global && t < length;
         ids[row * 12 + t] = static_cast<Int>(is_there ? 1 + stream.below(99) : 0);
         if (engine->has("token_type_ids"))
-          engine->write<Int>("token_type_ids")[row * 12 + t] = static_cast<Int>(t % 2);
+          engine->edit<Int>("token_type_ids")[row * 12 + t] = static_cast<Int>(t % 2);
         mask[row * 12 + t] = static_cast<Bool>(is_there ? 1 : 0);
       }
     }
   }
   template <class Real>
   void feed_images(int64_t update, int64_t first_slot) {
-    const auto pixels = engine->write<Real>("pixel_values");
+    const auto pixels = engine->edit<Real>("pixel_values");
     const size_t image = pixels.size() / static_cast<size_t>(plan.micro_batch);
     for (size_t i = 0; i < pixels.size(); ++i) {
       if (i % image == 0) {
@@ -133,17 +133,17 @@ struct TestRun {
     }
     for (size_t row = 0; row < micro_batch; ++row) {
       const size_t slot = static_cast<size_t>(first_slot) + row;
-      engine->write<Int>("labels")[row] = static_cast<Int>(slot % 2);
-      engine->write<Real>("row_weights")[row] = static_cast<Real>(slot < global ? 1 : 0);
+      engine->edit<Int>("labels")[row] = static_cast<Int>(slot % 2);
+      engine->edit<Real>("row_weights")[row] = static_cast<Real>(slot < global ? 1 : 0);
     }
-    engine->write<Real>("inv_total")[0] = static_cast<Real>(1.0 / static_cast<double>(global));
+    engine->edit<Real>("inv_total")[0] = static_cast<Real>(1.0 / static_cast<double>(global));
     if (engine->has("rng")) {
-      const auto rng = engine->write<Long>("rng");
+      const auto rng = engine->edit<Long>("rng");
       rng[0] = static_cast<Long>(5);
       rng[1] = static_cast<Long>(update);
       rng[2] = static_cast<Long>(first_slot);
     }
-    const auto hyper = engine->write<Real>("hyper");
+    const auto hyper = engine->edit<Real>("hyper");
     hyper[0] = static_cast<Real>(0.01);
     hyper[1] = static_cast<Real>(0.1);
     hyper[2] = static_cast<Real>(0.001);
@@ -156,7 +156,8 @@ struct TestRun {
     for (int64_t piece = 0; piece < plan.accumulation_steps; ++piece) {
       feed<Real, Int, Long, Bool>(number, piece * plan.micro_batch);
       engine->run(engine->train(0));
-      loss += static_cast<double>(*reinterpret_cast<const Real*>(engine->train(0).data("loss")));
+      std::vector<std::byte> buffer;
+      loss += static_cast<double>(engine->output<Real>(engine->train(0), "loss", 1, buffer)[0]);
     }
     if (engine->update() != nullptr) engine->run(*engine->update());
     return loss;
@@ -167,7 +168,7 @@ struct TestRun {
   void initialize_cpu() {
     for (const auto& [name, entry] : plan.residents.entries()) {
       if (is_of_model(entry.kind))
-        nn::initialize(engine->write<float>(name), entry.type.shape,
+        nn::initialize(engine->edit<float>(name), entry.type.shape,
                        network.init_rule(name, entry.type.shape), name, 3);
     }
   }
@@ -177,7 +178,7 @@ struct TestRun {
       if (!is_of_model(entry.kind)) continue;
       std::vector<float> values(static_cast<size_t>(element_count(entry.type)));
       nn::initialize(values, entry.type.shape, network.init_rule(name, entry.type.shape), name, 3);
-      std::copy(values.begin(), values.end(), engine->write<double>(name).begin());
+      std::copy(values.begin(), values.end(), engine->edit<double>(name).begin());
     }
   }
   /// Weights and states, as bytes.
@@ -185,7 +186,7 @@ struct TestRun {
     std::string all;
     for (const auto& [name, entry] : plan.residents.entries()) {
       if (entry.kind == ValueKind::input) continue;
-      const auto values = engine->read<char>(name);
+      const auto values = engine->view<char>(name);
       all.append(values.begin(), values.end());
     }
     return all;

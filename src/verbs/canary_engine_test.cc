@@ -24,6 +24,9 @@ class Overrunning : public Backend {
   [[nodiscard]] KernelChoice select(const NodeSpec& spec) const override {
     return inner_->select(spec);
   }
+  [[nodiscard]] std::unique_ptr<Queue> create_queue() const override {
+    return inner_->create_queue();
+  }
   [[nodiscard]] std::unique_ptr<Kernel> create(const NodeSpec& spec) const override {
     std::unique_ptr<Kernel> kernel = inner_->create(spec);
     if (*spec.op->name != op_) return kernel;
@@ -88,7 +91,7 @@ TEST(Canary, gaps_between_resident_values_and_behind_the_arena_are_watched) {
   run.initialize_cpu();
   (void)run.update_cpu(0);
   run.engine->check_memory();
-  const auto bias = run.engine->write<float>("classifier.bias");
+  const auto bias = run.engine->edit<float>("classifier.bias");
   float* behind = bias.data() + bias.size();
   const float before = *behind;
   *behind = 1;

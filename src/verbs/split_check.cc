@@ -83,22 +83,30 @@ class SplitRun {
     return clip * (share > 0 ? share : 1);
   }
 
-  /// What is compared, value after value.
-  [[nodiscard]] std::vector<std::span<const float>> compared() const {
+  /// What is compared.
+  [[nodiscard]] std::vector<TensorInfo> compared() const {
     const optim::Options options = optimizer_of(it_.config);
     const std::vector<TensorInfo> tensors = session_.tensors();
-    std::vector<std::span<const float>> values;
+    std::vector<TensorInfo> found;
     for (const TensorInfo& tensor : tensors) {
       if (tensor.kind != TensorKind::parameter || tensor.is_frozen_code()) continue;
       const std::vector<optim::NamedState> states =
           optim::states_of(options, tensor.name, tensor.shape);
-      if (states.empty()) values.push_back(session_.view(tensor.name));
-      if (!states.empty() && std::ranges::any_of(tensors, [&](const TensorInfo& each) {
-            return each.name == states[0].name;
-          }))
-        values.push_back(session_.view(states[0].name));
+      if (states.empty()) {
+        found.push_back(tensor);
+        continue;
+      }
+      const auto state = std::ranges::find(tensors, states[0].name, &TensorInfo::name);
+      if (state != tensors.end()) found.push_back(*state);
     }
-    return values;
+    return found;
+  }
+  /// Calls use(values) for all of the tensor in order.
+  template <class Use>
+  void read(const TensorInfo& tensor, Use use) const {
+    session_.read_bytes(tensor.name, [&](std::span<const std::byte> bytes) {
+      use(std::span(reinterpret_cast<const float*>(bytes.data()), bytes.size() / sizeof(float)));
+    });
   }
 
  private:
@@ -169,16 +177,19 @@ SplitDifference compare_splits(const SplitCase& it, const SessionPlan& first,
     if (is_split(first)) magnitude = run.magnitude();
     summands = run.summands();
     factor = run.update();
-    const std::vector<std::span<const float>> compared = run.compared();
+    const std::vector<TensorInfo> compared = run.compared();
     FilesInFolder files{.key = it.config.cache_dir.empty() ? "TMPDIR" : "cache_dir",
                         .folder = io::parent_folder(it.file),
                         .process_bytes = first.report().planned_peak_bytes};
-    for (const std::span<const float> values : compared)
-      files.bytes += static_cast<int64_t>(values.size_bytes());
+    for (const TensorInfo& tensor : compared)
+      files.bytes += element_count(tensor.shape) * int64_t{sizeof(float)};
     check_files_in_memory(files);
     io::File file = io::File::create(it.file);
-    for (const std::span<const float> values : compared)
-      file.write_all(values.data(), static_cast<int64_t>(values.size_bytes()));
+    for (const TensorInfo& tensor : compared) {
+      run.read(tensor, [&file](std::span<const float> values) {
+        file.write_all(values.data(), static_cast<int64_t>(values.size_bytes()));
+      });
+    }
   }
   SplitRun run(it, second);
   if (is_split(second)) magnitude = std::max(magnitude, run.magnitude());
@@ -188,9 +199,11 @@ SplitDifference compare_splits(const SplitCase& it, const SessionPlan& first,
   double distance = 0;
   double whole = 0;
   int64_t offset = 0;
-  for (const std::span<const float> values : run.compared()) {
-    distance += squared_distance(values, file, offset);
-    whole += squared_norm_of(values);
+  for (const TensorInfo& tensor : run.compared()) {
+    run.read(tensor, [&](std::span<const float> values) {
+      distance += squared_distance(values, file, offset);
+      whole += squared_norm_of(values);
+    });
   }
   difference.found = std::sqrt(distance);
   difference.gradient = std::sqrt(whole);

@@ -68,8 +68,9 @@ Outcome run_case(const Case& it, const SessionPlan& plan, bool poisons) {
   io::Sha256 hash;
   for (const TensorInfo& tensor : session.tensors()) {
     stop_point();
-    const std::span<const std::byte> bytes = session.view_bytes(tensor.name);
-    hash.update(bytes.data(), std::ssize(bytes));
+    session.read_bytes(tensor.name, [&hash](std::span<const std::byte> bytes) {
+      hash.update(bytes.data(), std::ssize(bytes));
+    });
   }
   outcome.weights_and_states = hash.finish();
   outcome.measured_arena_bytes = session.measured_arena_bytes();

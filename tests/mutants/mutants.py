@@ -23,19 +23,19 @@ SESSION = "session_test"
 MEAN_OF_MEANS = """    if (engine.has(name)) {
       double total = 0;
       const MeanTotal& mean = facts_.means[i];
-      for (const Input& input : inputs_->inputs) {
+      for (size_t each = 0; each < staged_.size(); ++each) {
+        const Input& input = inputs_->inputs[each];
         if (input.name != mean.weights || input.dtype != DType::i32) continue;
-        const auto elements = static_cast<size_t>(rows * element_count(input.row_shape));
-        for (const int32_t label : engine.read<int32_t>(input.name).first(elements))
-          total += label == kIgnoreIndex ? 0 : 1;
+        total += sum_of_weights(input.dtype, staged_[each].data(), rows * element_count(input.row_shape));
       }
+      const int64_t micro_batch = engine.plan().micro_batch;
       const int64_t pieces = (source_->rows() + micro_batch - 1) / micro_batch;
-      engine.write<float>(name)[0] = static_cast<float>(
-          1.0 / (total * static_cast<double>(mean.each) * static_cast<double>(pieces)));
+      engine.write(name, static_cast<float>(
+          1.0 / (total * static_cast<double>(mean.each) * static_cast<double>(pieces))));
     }
 """
 TOTAL = """    if (engine.has(name))
-      engine.write<float>(name)[0] = totals_[i] > 0 ? static_cast<float>(1.0 / totals_[i]) : 0.0F;
+      engine.write(name, totals_[i] > 0 ? static_cast<float>(1.0 / totals_[i]) : 0.0F);
 """
 
 KEY = "    const auto* rng = input<int64_t>(launch, 1);\n"
@@ -113,16 +113,13 @@ MUTANTS = [
            "                                  [&](ValueId id) { return needs(id); });",
            SESSION, ("Paddle.a_frozen_first_part_changes_no_gradient",)),
     Mutant("T13", "what runs again rounds towards zero", "src/runtime/executable.cc",
-           "    for (const Bound& bound : kernels_) run(bound);\n    return;",
-           "    std::vector<NodeId> seen;\n"
-           "    for (const Bound& bound : kernels_) {\n"
-           "      const bool again = std::find(seen.begin(), seen.end(), bound.node) != seen.end();\n"
-           "      seen.push_back(bound.node);\n"
-           "      if (again) __builtin_ia32_ldmxcsr(0x7F80);\n"
-           "      run(bound);\n"
-           "      __builtin_ia32_ldmxcsr(0x1F80);\n"
-           "    }\n"
-           "    return;", "tests/e2e/precision_test.py", ("test_bits_are_equal_under_every_budget_and_after_a_kill",)),
+           "    stop_point();\n    queue_.run(*bound.kernel, bound.launch);\n  }\n",
+           "    const auto is_same = [&](const Bound& each) { return each.node == bound.node; };\n"
+           "    const bool again = &*std::ranges::find_if(kernels_, is_same) != &bound;\n"
+           "    if (again) __builtin_ia32_ldmxcsr(0x7F80);\n"
+           "    queue_.run(*bound.kernel, bound.launch);\n"
+           "    __builtin_ia32_ldmxcsr(0x1F80);\n"
+           "  }\n", "tests/e2e/precision_test.py", ("test_bits_are_equal_under_every_budget_and_after_a_kill",)),
     Mutant("T14", "a step leaves the casts of older weights behind", "src/session/session.cc",
            "  has_prologue = false;\n  return with_clean_gradients", "  return with_clean_gradients", SESSION,
            ("Precision.T14_T33_evaluation_between_steps_changes_no_bit", "Session.what_is_made_of_weights_follows_every_change_of_them")),
@@ -184,10 +181,10 @@ MUTANTS = [
            "{.rows = shape.rows, .lengths = shape.lengths, .training = true}", SESSION,
            ("Precision.T14_T33_evaluation_between_steps_changes_no_bit",)),
     Mutant("T33", "evaluation weighs its micro-batches alike", "src/session/session.cc",
-           "          static_cast<double>(*reinterpret_cast<const float*>(program.data(train::kLossName)));\n    if (!sink)",
-           "          static_cast<double>(*reinterpret_cast<const float*>(program.data(train::kLossName))) *\n"
+           "evaluation.loss += engine->scalar(program, train::kLossName);",
+           "evaluation.loss += engine->scalar(program, train::kLossName) *\n"
            "          static_cast<double>(rows.rows()) /\n"
-           "          static_cast<double>(count * ((rows.rows() + micro_batch - 1) / micro_batch));\n    if (!sink)", SESSION,
+           "          static_cast<double>(count * ((rows.rows() + micro_batch - 1) / micro_batch));", SESSION,
            ("Precision.T33_training_and_evaluation_define_the_loss_alike",)),
     Mutant("T34", "a weight that is missing is passed over", "src/setup/model_weights.cc",
            "  add(found.missing, \"missing\");\n", "", "tests/e2e/labels_test.py",

@@ -13,6 +13,7 @@
 #include "backend/cpu/onednn.h"
 #include "backend/cpu/product/panels.h"
 #include "backend/cpu/widened.h"
+#include "backend/host_queue.h"
 #include "backend/type_signature.h"
 #include "base/check.h"
 #include "base/threads.h"
@@ -51,8 +52,6 @@ class CpuBackend final : public Backend {
   [[nodiscard]] int64_t storage_bytes(const TensorType& type) const override {
     return byte_count(type);
   }
-
-  [[nodiscard]] int threads_without_subnormals() const override { return context_.threads; }
 
   [[nodiscard]] double kept_seconds_per_byte() const override {
     return context_.profile.kept_seconds_per_byte();
@@ -95,6 +94,10 @@ class CpuBackend final : public Backend {
     if (kernel == nullptr) return create_widened(*this, spec, *widened(spec));
     set_library_threads(context_.threads);
     return kernel->create(spec, context_);
+  }
+
+  [[nodiscard]] std::unique_ptr<Queue> create_queue() const override {
+    return std::make_unique<HostQueue>(context_.threads, Subnormals::zero);
   }
 
  private:

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "backend/host_queue.h"
 #include "base/half.h"
 
 namespace snug {
@@ -112,6 +113,9 @@ class ReferenceBackend final : public Backend {
   }
   [[nodiscard]] std::unique_ptr<Kernel> create(const NodeSpec& spec) const override {
     return std::make_unique<ReferenceKernel>(spec);
+  }
+  [[nodiscard]] std::unique_ptr<Queue> create_queue() const override {
+    return std::make_unique<HostQueue>(1, Subnormals::kept);
   }
 };
 

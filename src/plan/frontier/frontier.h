@@ -61,7 +61,6 @@ class Frontier {
   [[nodiscard]] Plan keep_all() const;
   [[nodiscard]] double keep_all_seconds() const { return keep_all_load_.seconds; }
   [[nodiscard]] int64_t keep_all_arena_bytes() const { return placed_keep_all().placement.height; }
-  [[nodiscard]] int64_t keep_all_load_bytes() const { return keep_all_load_.load_bytes; }
   [[nodiscard]] const WorkingSetBound& bound() const { return bound_; }
 
   /// Every plan that no other beats in both arena and seconds, smallest arena first. Places all.

@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one block of memory of a run: resident values first, then the arena. Mapped once (or given by
-// the caller), touched before the first step so that the resident set does not grow later.
+// Where the resident values of a run lie: the first part of its block, before the arena.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <map>
-#include <span>
 #include <string>
 
 #include "backend/backend.h"
-#include "base/mapped_block.h"
 #include "graph/graph.h"
 
 namespace snug {
@@ -23,6 +19,7 @@ class ResidentLayout {
     ValueKind kind = ValueKind::state;
     int64_t offset = 0;
     int64_t bytes = 0;  // not rounded
+    [[nodiscard]] ByteRange range() const { return {offset, offset + bytes}; }
   };
 
   /// Adds the resident values of a graph that are not there yet. An input that programs feed in
@@ -40,28 +37,6 @@ class ResidentLayout {
  private:
   std::map<std::string, Entry> entries_;
   int64_t total_bytes_ = 0;
-};
-
-class Memory {
- public:
-  /// Maps `bytes`, all zero; throws Error{out_of_budget} when the system refuses.
-  explicit Memory(int64_t bytes);
-  /// Uses the caller's memory; throws Error{out_of_budget} when it is too small or not aligned to a
-  /// page.
-  Memory(std::span<std::byte> callers, int64_t bytes);
-  Memory(const Memory&) = delete;
-  Memory& operator=(const Memory&) = delete;
-  ~Memory() = default;
-
-  [[nodiscard]] std::byte* data() const { return data_; }
-  [[nodiscard]] int64_t bytes() const { return bytes_; }
-  /// Writes zeros to every page.
-  void touch();
-
- private:
-  MappedBlock mapped_;  // empty: the caller's
-  std::byte* data_ = nullptr;
-  int64_t bytes_ = 0;
 };
 
 }  // namespace snug

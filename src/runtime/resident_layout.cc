@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/memory.h"
+#include "runtime/resident_layout.h"
 
 #include <algorithm>
 
 #include "base/check.h"
 #include "base/stop.h"
 #include "base/units.h"
-#include "snug/error.h"
 
 namespace snug {
 
@@ -42,21 +41,5 @@ int64_t ResidentLayout::place(int64_t alignment) {
   total_bytes_ = round_up(offset, kPageBytes);
   return total_bytes_;
 }
-
-Memory::Memory(int64_t bytes) : mapped_(bytes), data_(mapped_.data()), bytes_(bytes) {}
-
-Memory::Memory(std::span<std::byte> callers, int64_t bytes) : data_(callers.data()), bytes_(bytes) {
-  if (static_cast<int64_t>(callers.size()) < bytes) {
-    throw Error(ErrorCode::out_of_budget, "memory",
-                "the given memory has " + std::to_string(callers.size()) +
-                    " bytes, the plan needs " + std::to_string(bytes));
-  }
-  if (reinterpret_cast<uintptr_t>(callers.data()) % kPageBytes != 0) {
-    throw Error(ErrorCode::bad_config, "memory",
-                "the given memory does not start at a multiple of 4096 bytes");
-  }
-}
-
-void Memory::touch() { fill_bytes({data_, static_cast<size_t>(bytes_)}, std::byte{0}); }
 
 }  // namespace snug
