@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "snug/interval.h"
 #include "snug/tokenizer_kind.h"
 #include "snug/train_spec.h"
 
@@ -111,13 +112,15 @@ struct RunConfig {
   std::vector<std::string> optim_args;  // "name=value": hyper-parameters without a key of their own
   double warmup_ratio = 0.0;
   double num_train_epochs = 3.0;
+  std::optional<int64_t> data_seed;  // of the order of rows; unset: seed
   double label_smoothing_factor = 0.0;
 
   // Output.
   std::string output_dir;
-  int64_t logging_steps = 500;
-  int64_t eval_steps = 0;  // 0: at the end of every epoch
-  int64_t save_steps = 500;
+  Interval logging_steps = {.unit = IntervalUnit::updates, .count = 500};
+  bool logging_first_step = false;
+  Interval eval_steps = {.unit = IntervalUnit::epoch};
+  Interval save_steps = {.unit = IntervalUnit::updates, .count = 500};
   int64_t save_total_limit = 0;    // checkpoint-N folders kept beside best/ and last/
   std::string report_to = "none";  // or tensorboard: event files in output_dir/runs
   std::string metric_for_best_model = "loss";
@@ -127,7 +130,8 @@ struct RunConfig {
   bool resume = false;
 
   /// What fields of Hugging Face's TrainingArguments were turned into, which ask for what happens
-  /// anyway (docs/training-arguments.md), and what the environment sets: for the user to read.
+  /// anyway or have no meaning here (docs/training-arguments.md), and what the environment sets:
+  /// for the user to read.
   std::vector<std::string> notices;
   /// Where each value came from; keys that are absent have their default.
   std::map<std::string, ConfigSource, std::less<>> sources;

@@ -65,7 +65,7 @@ void throw_unknown_option(std::string_view word, const std::string& where) {
   const std::string name = config::normal_key(key);
   std::string hint(config::foreign_key_advice(name));
   if (const config::TrainingArgument* field = config::find_training_argument(name)) {
-    hint = field->otherwise.empty() ? "leave it away" : field->otherwise;
+    hint = field->otherwise.empty() ? "omit it" : field->otherwise;
   } else if (name.starts_with("no_") && config::find_training_argument(name.substr(3)) != nullptr) {
     hint = "give " + name.substr(3) + ": false";
   } else if (hint.empty()) {
@@ -131,10 +131,10 @@ void RunConfig::validate() const {
          validation_file.empty()
              ? "validation_split is 0: no rows are held out"
              : "rows for evaluation come from validation_file: none are held out",
-         "leave stratify away, or hold out a share with validation_split alone");
+         "omit stratify, or hold out a share with validation_split alone");
   if (stride > 0 && overlong != "window")
     fail("stride", "there are no windows that could share tokens",
-         "set overlong to window, or leave stride away");
+         "set overlong to window, or omit stride");
   if (overlong == "window" && !text_pair_column.empty())
     fail("overlong", "windows of pairs are not defined: which of the two texts would move?",
          "take truncate, tail or head_tail, or omit text_pair_column");

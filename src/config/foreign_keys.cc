@@ -10,7 +10,7 @@ constexpr std::string_view kBatch =
     "give train_batch_size (the global batch); Snug picks the split, or micro_batch_size sets it";
 constexpr std::string_view kPrecision = "give bf16 or fp16 (docs/precision.md)";
 constexpr std::string_view kLora = "it stands in lora (docs/lora.md)";
-constexpr std::string_view kDevice = "leave it away: Snug computes on the CPU";
+constexpr std::string_view kDevice = "omit it: Snug computes on the CPU";
 constexpr std::string_view kFrozen = "give frozen_dtype: int8 (docs/lora.md)";
 constexpr std::pair<std::string_view, std::string_view> kForeignKeys[] = {
     {"batch_size", kBatch},
@@ -43,7 +43,7 @@ constexpr std::pair<std::string_view, std::string_view> kForeignKeys[] = {
     {"load_in_8bit", kFrozen},
     {"device", kDevice},
     {"devices", kDevice},
-    {"strategy", "leave it away: Snug trains in one process"},
+    {"strategy", "omit it: Snug trains in one process"},
     {"label_smoothing", "give label_smoothing_factor"},
     {"beta1", "give adam_beta1"},
     {"beta2", "give adam_beta2"},

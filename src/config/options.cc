@@ -326,6 +326,8 @@ void add_training(std::vector<Option>& all) {
                      number({.low = 0, .high = 1e6, .is_low_open = true}))),
       key({"label_smoothing_factor", "share of the target that is spread over all labels"},
           &RunConfig::label_smoothing_factor, number(below_one())),
+      key({"data_seed", "of the order of the training rows; auto: seed"}, &RunConfig::data_seed,
+          integer_if_given(between(0, 9007199254740992.0))),
   };
 }
 
@@ -333,15 +335,26 @@ void add_output(std::vector<Option>& all) {
   all = {
       may_change(key({"output_dir", "folder of everything a run writes"}, &RunConfig::output_dir,
                      text(true))),
-      may_change(key({"logging_steps", "updates between two lines of metrics.jsonl", "updates"},
-                     &RunConfig::logging_steps, integer(between(1, kMaxCount)))),
-      key({"eval_steps", "updates between two evaluations; 0: at the end of every epoch",
-           "updates"},
-          &RunConfig::eval_steps, integer(between(0, kMaxCount))),
       may_change(
-          key({"save_steps", "updates between two checkpoints; 0: at evaluations and the end only",
+          key({"logging_steps",
+               "updates between two lines of metrics.jsonl, or a share of all updates "
+               "(below 1, rounded up); epoch: one at the end of every epoch; end: one at the "
+               "end of the run",
                "updates"},
-              &RunConfig::save_steps, integer(between(0, kMaxCount)))),
+              &RunConfig::logging_steps, interval(IntervalUnit::end))),
+      may_change(key({"logging_first_step", "a line of metrics.jsonl for the first update, too"},
+                     &RunConfig::logging_first_step, flag())),
+      key({"eval_steps",
+           "updates between two evaluations, or a share of all updates; epoch: at the end of every "
+           "epoch; end: at the end of the run only",
+           "updates"},
+          &RunConfig::eval_steps, interval(IntervalUnit::epoch)),
+      may_change(
+          key({"save_steps",
+               "updates between two checkpoints, or a share of all updates; epoch: one at the end "
+               "of every epoch; end: last at the end, best at evaluations only",
+               "updates"},
+              &RunConfig::save_steps, interval(IntervalUnit::end))),
       may_change(key({"save_total_limit", "checkpoint-N folders kept beside best and last"},
                      &RunConfig::save_total_limit, integer(between(0, 1e6)))),
       may_change(key({"report_to", "tensorboard: event files in output_dir/runs, too"},

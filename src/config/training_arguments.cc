@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/numbers.h"
+#include "config/foreign_optimizers.h"
 #include "config/option.h"
 #include "snug/error.h"
 
@@ -35,6 +36,13 @@ bool is_in(std::string_view words, std::string_view value) {
 bool is_share(std::string_view text) {
   const double value = number_in<double>(text).value_or(0);
   return value > 0 && value < 1;
+}
+
+// A value of a key that stands for other keys, too, or is to be said.
+bool is_foreign_value(std::string_view key, std::string_view text) {
+  if (key == "warmup_steps") return is_share(text);
+  if (key == "report_to") return text == "all";
+  return key == "optim" && find_foreign_optimizer(text) != nullptr;
 }
 
 [[noreturn]] void refuse(const GivenField& given, const std::string& message,
@@ -71,9 +79,13 @@ class Translator {
     set_recomputation();
     set_warmup();
     set_evaluation();
-    set_saving();
+    set_strategy("save_strategy", "save_steps");
+    set_strategy("logging_strategy", "logging_steps");
     set_resume();
     set_optimizer();
+    set_report();
+    set_sampling();
+    say_constant();
     accept_rest();
   }
 
@@ -84,7 +96,9 @@ class Translator {
     explicit operator bool() const { return given != nullptr; }
     [[nodiscard]] std::string plain() const { return plain_value(*field, given->text); }
     [[nodiscard]] std::string text() const {
-      return std::string(field->name) + " " + (given->text.empty() ? "''" : given->text);
+      const bool is_secret = field->name.ends_with("token");
+      return std::string(field->name) +
+             (is_secret ? "" : " " + (given->text.empty() ? "''" : given->text));
     }
   };
 
@@ -120,6 +134,21 @@ class Translator {
                    const std::string& why) {
     if (put(key, value, given, why)) say(why + ": " + std::string(key) + " " + config_.get(key));
   }
+  /// The same where a strategy leaves another key of the same place without effect, as it does in
+  /// transformers.
+  void overrule_and_say(std::string_view key, const std::string& value, const Found& found) {
+    const ConfigSource source = config_.source_of(key);
+    const std::string before = config_.get(key);
+    if (source > found.given->source) return say(found.text() + ": " + kept_by(key));
+    set_option(config_, key, value, found.given->source, found.given->where);
+    const bool is_overruled = source != ConfigSource::default_value && config_.get(key) != before;
+    say(found.text() + ": " + std::string(key) + " " + config_.get(key) +
+        (is_overruled ? "; " + std::string(key) + " " + before + " has no meaning beside it" : ""));
+  }
+  [[nodiscard]] std::string kept_by(std::string_view key) const {
+    return std::string(key) + " " + config_.get(key) + " of the " +
+           std::string(to_string(config_.source_of(key))) + " stays";
+  }
   void say(const std::string& text) { config_.notices.push_back(text); }
 
   // Rows of an update, from what Hugging Face and DeepSpeed multiply.
@@ -152,7 +181,7 @@ class Translator {
       const std::string batch = std::to_string(config_.train_batch_size);
       if (config_.train_batch_size % count != 0)
         refuse(*pieces.given, pieces.text() + " does not divide train_batch_size " + batch,
-               "give micro_batch_size, or leave both away: Snug picks the split");
+               "give micro_batch_size, or omit both: Snug picks the split");
       put_and_say("micro_batch_size", std::to_string(config_.train_batch_size / count),
                   *pieces.given, pieces.text() + " of train_batch_size " + batch);
     } else if (has_micro) {
@@ -194,39 +223,46 @@ class Translator {
       value = old.plain() == "true" ? "steps" : old.plain() == "false" ? "no" : "";
     } else if (old) {
       refuse(*old.given, old.text() + " and " + found.text() + " say the same thing twice",
-             "leave " + std::string(old.field->name) + " away");
+             "omit " + std::string(old.field->name));
     }
     if (!found) return;
     if (value == "steps") {
-      const int64_t steps = config_.eval_steps > 0 ? config_.eval_steps : config_.logging_steps;
-      put_and_say("eval_steps", std::to_string(steps), *found.given, found.text());
+      put_and_say("eval_steps", steps_between_evaluations(), *found.given, found.text());
     } else if (value == "epoch") {
-      put_and_say("eval_steps", "0", *found.given, found.text());
+      overrule_and_say("eval_steps", "epoch", found);
     } else if (value == "no") {
-      refuse_evaluation(found);
-      put_and_say("validation_split", "0", *found.given, found.text());
+      end_evaluation(found);
     } else {
       refuse_value(*found.field, *found.given);
     }
   }
-  void refuse_evaluation(const Found& found) const {
-    const std::string hint =
-        "leave it away (snug eval measures a trained model), or give eval_strategy: steps";
-    if (!config_.validation_file.empty())
-      refuse(*found.given, found.text() + " contradicts validation_file", hint);
-    if (config_.eval_steps > 0)
-      refuse(*found.given,
-             found.text() + " contradicts eval_steps " + std::to_string(config_.eval_steps), hint);
+  // transformers' default of eval_steps is logging_steps.
+  [[nodiscard]] std::string steps_between_evaluations() const {
+    const bool is_given = config_.source_of("eval_steps") != ConfigSource::default_value;
+    const Interval& interval = is_given ? config_.eval_steps : config_.logging_steps;
+    if (interval.is_at_end_only()) return "end";
+    return config_.get(is_given ? "eval_steps" : "logging_steps");
+  }
+  // Rows that are given to be measured are measured once, as the published scripts do.
+  void end_evaluation(const Found& found) {
+    const bool has_rows = !config_.validation_file.empty() ||
+                          config_.source_of("validation_split") != ConfigSource::default_value;
+    if (has_rows) return overrule_and_say("eval_steps", "end", found);
+    if (config_.source_of("eval_steps") != ConfigSource::default_value)
+      say(found.text() + ": eval_steps " + config_.get("eval_steps") + " has no meaning beside it");
+    put_and_say("validation_split", "0", *found.given, found.text());
   }
 
-  void set_saving() {
-    const Found found = find("save_strategy");
+  void set_strategy(std::string_view name, std::string_view key) {
+    const Found found = find(name);
     if (!found) return;
     const std::string value = found.plain();
     if (value == "steps") {
-      say(found.text() + ": save_steps " + std::to_string(config_.save_steps));
-    } else if (value == "no" || value == "best") {
-      put_and_say("save_steps", "0", *found.given, found.text());
+      say(found.text() + ": " + std::string(key) + " " + config_.get(key));
+    } else if (value == "epoch") {
+      overrule_and_say(key, "epoch", found);
+    } else if (value == "no" || (value == "best" && key == "save_steps")) {
+      overrule_and_say(key, "end", found);
     } else {
       refuse_value(*found.field, *found.given);
     }
@@ -241,6 +277,7 @@ class Translator {
   }
 
   void set_optimizer() {
+    set_named_optimizer();
     const Found found = find("adafactor");
     if (!found) return;
     const std::string value = found.plain();
@@ -253,6 +290,62 @@ class Translator {
     }
   }
 
+  void set_named_optimizer() {
+    const Found found = find("optim");
+    const ForeignOptimizer* known = found ? find_foreign_optimizer(found.given->text) : nullptr;
+    if (known == nullptr) return;
+    if (known->optim.empty()) refuse(*found.given, found.text() + " is not built", known->note);
+    const GivenField& given = *found.given;
+    std::string keys;
+    const auto set = [&](std::string_view key, const std::string& value) {
+      if (put(key, value, given, found.text()))
+        keys += (keys.empty() ? "" : ", ") + std::string(key) + " " + value;
+    };
+    set("optim", std::string(known->optim));
+    if (keys.empty()) return;  // a stronger place says which
+    if (known->bits == 8 || known->name.ends_with("32bit"))
+      set("optim_bits", std::to_string(known->bits));
+    if (known->bits == 8) set("optim_codec", known->is_bnb ? "bnb" : "default");
+    // transformers gives it adam_beta2, whose default there is not lion's.
+    const bool has_beta = config_.source_of("adam_beta2") != ConfigSource::default_value;
+    if (known->optim == "lion" && !has_beta) set("adam_beta2", "0.999");
+    say(found.text() + ": " + keys +
+        (known->note.empty() ? "" : " (" + std::string(known->note) + ")"));
+  }
+
+  void set_report() {
+    if (const Found found = find("report_to"); found && found.given->text == "all")
+      put_and_say("report_to", "tensorboard", *found.given,
+                  found.text() + " (the others are not built, and nothing is sent anywhere)");
+  }
+
+  void set_sampling() {
+    if (const Found found = find("train_sampling_strategy")) {
+      const std::string value = found.plain();
+      if (value != "random" && value != "group_by_length") refuse_value(*found.field, *found.given);
+      put_and_say("group_by_length", value == "random" ? "false" : "true", *found.given,
+                  found.text());
+    }
+    const Found found = find("restore_callback_states_from_checkpoint");
+    if (!found) return;
+    const std::string value = found.plain();
+    const bool is_told_apart = value == "false" && config_.early_stopping_patience > 0;
+    if ((value != "true" && value != "false") || is_told_apart)
+      refuse_value(*found.field, *found.given);
+    anyway_.push_back({found.text(), std::string(found.field->meaning)});
+  }
+
+  // transformers' constant has no warm-up, whatever else is given.
+  void say_constant() {
+    const Found found = find("lr_scheduler_type");
+    const bool rises = config_.warmup_steps > 0 || config_.warmup_ratio > 0;
+    if (found && rises && config_.get("lr_scheduler_type") == "constant")
+      say(found.text() + " rises first, as constant_with_warmup does: " +
+          (config_.warmup_steps > 0 ? "warmup_steps " + config_.get("warmup_steps")
+                                    : "warmup_ratio " + config_.get("warmup_ratio")) +
+          " (0 for none)");
+  }
+
   bool accepts(const Found& found) {
     if (!is_in(found.field->accepted, found.plain())) return false;
     anyway_.push_back({found.text(), std::string(found.field->meaning)});
@@ -262,21 +355,30 @@ class Translator {
   void accept_rest() {
     for (const auto& [name, given] : fields_) {
       const Found found = find(name);
-      if (found.field->fate != FieldFate::anyway) continue;
-      if (!accepts(found)) refuse_value(*found.field, given);
+      if (found.field->fate == FieldFate::no_meaning)
+        idle_.push_back({found.text(), std::string(found.field->meaning)});
+      else if (found.field->fate == FieldFate::anyway && !accepts(found))
+        refuse_value(*found.field, given);
     }
-    if (anyway_.size() > kNoticesInFull) {
-      std::vector<std::string> names;
-      for (const auto& [text, meaning] : anyway_) names.push_back(text);
-      say("what happens anyway (" + std::string(kPage) + "): " + spec::join(names, ", "));
+    say_all(anyway_, "what happens anyway", " is what happens anyway: ");
+    say_all(idle_, "has no meaning here", " has no meaning here: ");
+  }
+  // Many are one line.
+  using Said = std::vector<std::pair<std::string, std::string>>;  // the field, what Snug does
+  void say_all(const Said& said, const std::string& together, const std::string& between) {
+    if (said.size() <= kNoticesInFull) {
+      for (const auto& [text, meaning] : said) say(text + between + meaning);
       return;
     }
-    for (const auto& [text, meaning] : anyway_) say(text + " is what happens anyway: " + meaning);
+    std::vector<std::string> names;
+    for (const auto& [text, meaning] : said) names.push_back(text);
+    say(together + " (" + std::string(kPage) + "): " + spec::join(names, ", "));
   }
 
   RunConfig& config_;
   const GivenFields& fields_;
-  std::vector<std::pair<std::string, std::string>> anyway_;  // the field, what Snug does
+  Said anyway_;
+  Said idle_;
 };
 
 }  // namespace
@@ -302,10 +404,10 @@ void take_value(RunConfig& config, GivenFields& fields, std::string_view key,
   const TrainingArgument* field = find_training_argument(name);
   const std::string_view text = value ? *value : "true";
   const bool is_key = field == nullptr || field->fate == FieldFate::kept;
-  if (!is_key || (name == "warmup_steps" && is_share(text))) {
+  if (!is_key || is_foreign_value(name, text)) {
     if (!value && !field->is_switch)
       throw Error(ErrorCode::bad_config, where, name + ": a value is missing",
-                  std::string(field->otherwise));
+                  field->otherwise.empty() ? "omit it" : std::string(field->otherwise));
     fields[name] = {std::string(text), source, where};
     return;
   }
@@ -315,6 +417,9 @@ void take_value(RunConfig& config, GivenFields& fields, std::string_view key,
   if (is_unset) {
     const std::string default_value = find_option(name)->info.default_value;
     set_option(config, key, default_value, source, where);
+    if (name == "save_total_limit")
+      config.notices.push_back(name +
+                               " none: 0, so that only best and last stand there at the end");
     return;
   }
   try {
@@ -324,6 +429,8 @@ void take_value(RunConfig& config, GivenFields& fields, std::string_view key,
     throw Error(error.code(), error.where(), error.message(),
                 error.hint() + "; " + std::string(field->otherwise));
   }
+  if (name == "lr_scheduler_type" && text == "constant")
+    fields[name] = {std::string(text), source, where};
 }
 
 void apply_recompute_variable(RunConfig& config, std::string_view value) {

@@ -4,9 +4,10 @@
 // errors and docs/training-arguments.md follow from the rows.
 //
 // Design: a field is never taken and left without effect in silence. It is a key here (kept), is
-// turned into keys (translated), or has values that ask for what happens anyway (anyway); every
-// other value is an error that says what to do. What a field was turned into, and what happens
-// anyway, is said in RunConfig::notices.
+// turned into keys (translated), has values that ask for what happens anyway (anyway), or asks for
+// nothing that a run here could do in another way, whatever its value (no_meaning: never what would
+// change a result); every other value is an error that says what to do. What a field was turned
+// into, what happens anyway and what has no meaning is said in RunConfig::notices.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,7 @@
 
 namespace snug::config {
 
-enum class FieldFate : uint8_t { kept, translated, anyway };
+enum class FieldFate : uint8_t { kept, translated, anyway, no_meaning };
 
 struct TrainingArgument {
   std::string_view name;
@@ -28,7 +29,7 @@ struct TrainingArgument {
   /// Of a kept field: "none" where that is the key's default, and what else means it.
   std::string_view accepted;
   std::string_view meaning;    // what Snug does, as a sentence without its end
-  std::string_view otherwise;  // what to do instead of giving another value
+  std::string_view otherwise;  // what to do instead of giving another value, or for what it means
   bool is_switch = false;      // may stand without a value, which is true
 };
 

@@ -10,8 +10,9 @@
 namespace snug::optim {
 
 /// linear, cosine and cosine_with_restarts fall to 0 at the end, polynomial to lr_end; constant
-/// stays, and inverse_sqrt falls without an end. All rise linearly during the warm-up (constant
-/// with a warm-up is transformers' constant_with_warmup).
+/// stays, and inverse_sqrt falls without an end; those with min_lr in their names and
+/// warmup_stable_decay fall to their least. All rise linearly during the warm-up (constant with a
+/// warm-up is transformers' constant_with_warmup).
 struct Schedule {
   ScheduleKind kind = ScheduleKind::linear;
   int64_t warmup_steps = 0;

@@ -334,11 +334,12 @@ data::RowSchema predicted_schema(const RunConfig& config, const RunOptions& opti
 
 data::TrainSampler train_sampler(const RunConfig& config, const RunData& run) {
   const data::RowStore& store = *run.train;
-  data::SamplerOptions options{.batch_size = config.train_batch_size,
-                               .seed = static_cast<uint64_t>(config.seed),
-                               .buckets = run.buckets,
-                               .drops_remainder = run.drops_remainder,
-                               .groups_by_length = config.group_by_length};
+  data::SamplerOptions options{
+      .batch_size = config.train_batch_size,
+      .seed = static_cast<uint64_t>(config.data_seed.value_or(config.seed)),
+      .buckets = run.buckets,
+      .drops_remainder = run.drops_remainder,
+      .groups_by_length = config.group_by_length};
   if (run.balanced)
     options.draw = [&rows = *run.balanced](int64_t epoch, int64_t number) {
       return rows.row(epoch, number);

@@ -19,6 +19,10 @@ namespace {
 // Upper bounds from here on only keep counts exact in double; nobody needs to read them.
 constexpr double kNamelessHigh = 1e15;
 
+// The words of intervals.
+constexpr std::string_view kEpoch = "epoch";
+constexpr std::string_view kEnd = "end";
+
 std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
 
 [[noreturn]] void refuse_range(std::string_view text, const Range& range, bool is_above) {
@@ -149,6 +153,62 @@ Kind<int64_t> integer_or_auto(Range range) {
     return value == 0 ? std::string(kAuto) : std::to_string(value);
   };
   return kind;
+}
+
+Kind<std::optional<int64_t>> integer_if_given(Range range) {
+  return {.info = {.type = "integer",
+                   .form = ValueForm::number,
+                   .range = or_auto(range.text()),
+                   .has_auto = true},
+          .parse =
+              [range](std::string_view text) {
+                return text == kAuto ? std::nullopt
+                                     : std::optional<int64_t>(parse_integer(text, range));
+              },
+          .print =
+              [](const std::optional<int64_t>& value) {
+                return value ? std::to_string(*value) : std::string(kAuto);
+              }};
+}
+
+namespace {
+
+Interval parse_interval(std::string_view text, IntervalUnit of_zero) {
+  if (text == kEpoch) return {.unit = IntervalUnit::epoch};
+  if (text == kEnd) return {.unit = IntervalUnit::end};
+  const auto value = parse_number<double>(text, "a number of updates, a share, epoch or end", {});
+  if (value > 0 && value < 1) return {.unit = IntervalUnit::share, .part = value};
+  if (!(value >= 0 && std::floor(value) == value))
+    throw BadValue(quoted(text) + " is no whole number of updates and no share below 1");
+  if (value > kMaxCount) refuse_range(text, between(0, kMaxCount), true);
+  if (value == 0) return {.unit = of_zero};
+  return {.unit = IntervalUnit::updates, .count = static_cast<int64_t>(value)};
+}
+
+std::string print_interval(const Interval& interval, IntervalUnit of_zero) {
+  if (interval.unit == of_zero) return "0";
+  switch (interval.unit) {
+    case IntervalUnit::updates:
+      return std::to_string(interval.count);
+    case IntervalUnit::share:
+      return number_text(interval.part);
+    case IntervalUnit::epoch:
+      return std::string(kEpoch);
+    case IntervalUnit::end:
+      return std::string(kEnd);
+  }
+  return {};
+}
+
+}  // namespace
+
+Kind<Interval> interval(IntervalUnit of_zero) {
+  return {.info = {.type = "updates, share or word",
+                   .form = ValueForm::number,
+                   .range = ">= 1, (0, 1), epoch, end; 0 is " +
+                            std::string(of_zero == IntervalUnit::epoch ? kEpoch : kEnd)},
+          .parse = [of_zero](std::string_view text) { return parse_interval(text, of_zero); },
+          .print = [of_zero](const Interval& value) { return print_interval(value, of_zero); }};
 }
 
 Kind<double> number(Range range) {

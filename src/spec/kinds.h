@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "snug/interval.h"
 #include "snug/train_spec.h"
 
 namespace snug::spec {
@@ -88,6 +89,10 @@ struct Kind {
 [[nodiscard]] Kind<int64_t> integer(Range range);
 /// 0 is "auto" in text.
 [[nodiscard]] Kind<int64_t> integer_or_auto(Range range);
+/// Unset is "auto".
+[[nodiscard]] Kind<std::optional<int64_t>> integer_if_given(Range range);
+/// A number of updates, a share of them all, or the words "epoch" and "end"; 0 is `of_zero`.
+[[nodiscard]] Kind<Interval> interval(IntervalUnit of_zero);
 [[nodiscard]] Kind<double> number(Range range);
 /// Unset is "auto", as of the other kinds of this name.
 [[nodiscard]] Kind<std::optional<double>> number_or_auto(Range range);

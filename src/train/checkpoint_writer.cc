@@ -115,13 +115,17 @@ TrainerState CheckpointWriter::trainer_state(const TrainState& state) const {
   const RunConfig& config = *training_.config;
   const int64_t batches = training_.sampler->batches_per_epoch();
   const int64_t total = training_.total_steps;
+  const auto or_all = [&](const Interval& interval) {
+    const int64_t every = interval.updates(total, batches);
+    return every > 0 ? every : total;
+  };
   return {.global_step = state.step,
           .epoch = state.epochs_done(batches),
           .max_steps = total,
           .num_train_epochs = (total + batches - 1) / batches,
-          .logging_steps = config.logging_steps,
-          .eval_steps = config.eval_steps > 0 ? config.eval_steps : batches,
-          .save_steps = config.save_steps > 0 ? config.save_steps : total,
+          .logging_steps = or_all(config.logging_steps),
+          .eval_steps = or_all(config.eval_steps),
+          .save_steps = or_all(config.save_steps),
           .train_batch_size = config.train_batch_size,
           .best_metric = state.best_metric,
           .best_global_step = state.best_step,
@@ -149,8 +153,8 @@ void CheckpointWriter::save_best(const TrainState& state) const {
 
 bool CheckpointWriter::keeps_archive() const {
   const RunConfig& config = *training_.config;
-  return config.save_total_limit > 0 && config.save_steps > 0 && good_step_.value_or(0) > 0 &&
-         *good_step_ % config.save_steps == 0;
+  return config.save_total_limit > 0 && good_step_.value_or(0) > 0 &&
+         is_due(training_, config.save_steps, *good_step_);
 }
 
 void CheckpointWriter::archive() const {

@@ -79,8 +79,9 @@ void check_best_step(const RunConfig& before, int64_t batches, const RunFolder& 
     fail("stale_evaluations", fmt::format("is {} after {} updates, the best after {}",
                                           state.stale_evaluations, state.step, best));
   }
-  const int64_t every = before.eval_steps > 0 ? before.eval_steps : batches;
-  if (best % every == 0 || best == total_steps(before, batches)) return;
+  const int64_t total = total_steps(before, batches);
+  const int64_t every = before.eval_steps.updates(total, batches);
+  if ((every > 0 && best % every == 0) || best == total) return;
   // The end of an earlier run that got more updates since: the log alone knows.
   const std::string log = folder.file(kEvaluationLog);
   const std::optional<bool> is_there = has_evaluation(log, state.evaluations_bytes, best);
@@ -125,9 +126,11 @@ void refuse_incomplete(const RunFolder& folder) {
 }
 
 void refuse_foreign_archives(const RunFolder& folder, const RunConfig& config, int64_t step,
-                             int64_t total_steps) {
-  if (config.save_total_limit == 0 || config.save_steps == 0) return;
-  require_archive_places(folder, {.every = config.save_steps, .first = step, .last = total_steps});
+                             int64_t batches_per_epoch) {
+  const int64_t total = total_steps(config, batches_per_epoch);
+  const int64_t every = config.save_steps.updates(total, batches_per_epoch);
+  if (config.save_total_limit == 0 || every == 0) return;
+  require_archive_places(folder, {.every = every, .first = step, .last = total});
 }
 
 void check_best(const RunFolder& folder, const RunOptions& options, TrainState& state) {

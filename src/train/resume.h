@@ -26,7 +26,7 @@ void refuse_incomplete(const RunFolder& folder);
 /// The same of the checkpoint-N that the run is going to write; `step`: it has done so many
 /// updates.
 void refuse_foreign_archives(const RunFolder& folder, const RunConfig& config, int64_t step,
-                             int64_t total_steps);
+                             int64_t batches_per_epoch);
 
 /// What best/ should hold against its marker. Where it is gone its metric is forgotten, which is
 /// said: the next evaluation writes it again, and last/ goes on as it would have. Throws

@@ -145,10 +145,7 @@ class UpdateLines {
       state_.loss_sum += result.loss;
       ++state_.loss_count;
     }
-    const RunConfig& config = *training_.config;
-    const bool is_last = state_.step == training_.total_steps;
-    const bool is_due = config.logging_steps > 0 && state_.step % config.logging_steps == 0;
-    if (!is_due && !is_last) return;
+    if (!is_line()) return;
     const UpdateLog line = line_of(batch, result);
     log_.write(line);
     if (training_.options->callbacks.on_update) training_.options->callbacks.on_update(line);
@@ -160,6 +157,11 @@ class UpdateLines {
   void leave_out(Clock::duration time) { start_ += time; }
 
  private:
+  [[nodiscard]] bool is_line() const {
+    const RunConfig& config = *training_.config;
+    return is_due(training_, config.logging_steps, state_.step) ||
+           (config.logging_first_step && state_.step == 1) || state_.step == training_.total_steps;
+  }
   [[nodiscard]] UpdateLog line_of(const data::BatchPlan& batch, const StepResult& result) const {
     const std::chrono::duration<double> seconds = Clock::now() - start_;
     return {.step = state_.step,
@@ -221,9 +223,8 @@ void take_up_loss_scale(const Training& training, TrainState& state) {
 
 bool evaluates_after(const TrainState& state, const Training& training) {
   if (training.validation.part.size() == 0) return false;
-  if (state.step == training.total_steps) return true;
-  const int64_t every = training.config->eval_steps;
-  return every > 0 ? state.step % every == 0 : state.batch == 0;  // the end of an epoch
+  return state.step == training.total_steps ||
+         is_due(training, training.config->eval_steps, state.step);
 }
 
 }  // namespace
@@ -293,8 +294,7 @@ TrainOutcome run_training(Training& training, TrainState state, std::optional<in
       lines.leave_out(Clock::now() - start);
     }
     if (is_cancelled(options) && !state.is_finished) return interrupted();
-    const bool is_save_step = config.save_steps > 0 && state.step % config.save_steps == 0;
-    if (!state.is_finished && !is_save_step) continue;
+    if (!state.is_finished && !is_due(training, config.save_steps, state.step)) continue;
     save();
     writer.archive();
   }

@@ -30,4 +30,11 @@ struct Training {
   const PlanReport* plan = nullptr;
 };
 
+/// Whether what happens in this interval happens after the update, the last one not counted in.
+[[nodiscard]] inline bool is_due(const Training& training, const Interval& interval, int64_t step) {
+  const int64_t every =
+      interval.updates(training.total_steps, training.sampler->batches_per_epoch());
+  return every > 0 && step % every == 0;
+}
+
 }  // namespace snug::train

@@ -25,7 +25,7 @@ class FreshStart : public RunStart {
   [[nodiscard]] std::string checkpoint() const override { return {}; }
   void check(const RunConfig& config, const RunSetup& setup) override {
     if (!setup.model.weights_folder.empty()) check_weight_files(setup.model);
-    refuse_foreign_archives(folder_, config, 0, total_steps(config, setup.batches_per_epoch));
+    refuse_foreign_archives(folder_, config, 0, setup.batches_per_epoch);
   }
   [[nodiscard]] TakenLevers levers(RunConfig& config, const Machine& machine,
                                    RunSetup& setup) const override {
@@ -76,7 +76,7 @@ class ResumedStart : public RunStart {
     state_.is_finished = is_at_end(state_, before_, config, batches);
     trains_nothing_ = was_finished && state_.is_finished;
     report_changes(changes_, state_, config, batches, options_);
-    refuse_foreign_archives(folder_, config, state_.step, total_steps(config, batches));
+    refuse_foreign_archives(folder_, config, state_.step, batches);
   }
 
   [[nodiscard]] TakenLevers levers(RunConfig& /*config*/, const Machine& /*machine*/,

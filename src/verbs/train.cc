@@ -31,7 +31,7 @@ using train::TrainState;
 int64_t bytes_of_files(const RunConfig& config, const Session& session, const train::Model& model,
                        const train::WorkFolder& work) {
   const train::CheckpointBytes each = train::bytes_of_checkpoint(session, model);
-  const bool has_archives = config.save_total_limit > 0 && config.save_steps > 0;
+  const bool has_archives = config.save_total_limit > 0 && !config.save_steps.is_at_end_only();
   const int64_t whole = 2 + (has_archives ? config.save_total_limit + 1 : 0);
   int64_t bytes = whole * (each.weights + each.states) + 2 * each.weights;
   for (const std::string& name : io::list_folder(work.path())) {

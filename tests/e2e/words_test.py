@@ -83,16 +83,16 @@ class Hints(Case):
         self.assertEqual(theirs.returncode, 0, theirs.stderr)
         self.assertEqual(json.loads(theirs.stdout), json.loads(ours.stdout))
         for text in ("per_device_train_batch_size 4 x gradient_accumulation_steps 3: train_batch_size 12; Snug picks the split",
-                     "gradient_checkpointing true: recompute all", "tf32 False is what happens anyway: a float32 product is computed as one",
+                     "gradient_checkpointing true: recompute all", "tf32 False has no meaning here: a float32 product is computed as one",
                      "deepspeed none", "auto_find_batch_size true is what happens anyway: the planner finds the split that fits"):
             self.assertIn(text, theirs.stderr)
-        for words, texts in ((["--tf32"], ("[--tf32] tf32: 'true' is refused", "hint: leave it away")),
+        for words, texts in ((["--ignore_data_skip"], ("[--ignore_data_skip] ignore_data_skip: 'true' is refused", "hint: omit it")),
                              (["--train_batch_size", 16, "--per_device_train_batch_size", 2], ("contradicts train_batch_size 16",)),
                              (["--fsdp=full_shard"], ("one process computes on the CPU",)),
                              (["--no_save_safetensors"], ("give save_safetensors: false",))):
             self.refused(["-c", config, *words], *texts)
-        config.write_text("\nsave_strategy: epoch\n")
-        self.refused(["-c", config], "run.yaml:2] save_strategy: 'epoch' is refused", "give save_steps")
+        config.write_text("\nsave_strategy: often\n")
+        self.refused(["-c", config], "run.yaml:2] save_strategy: 'often' is refused", "give save_steps")
 
     def test_RECOMPUTE_of_the_environment_recomputes_all_where_nothing_else_says_so(self):
         words = ["--json", *options(model="bert-tiny", max_seq_length=24, memory="400MiB", threads=1)]

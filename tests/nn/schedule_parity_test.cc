@@ -42,6 +42,27 @@ TEST(Schedule, factors_equal_transformers) {
       {"polynomial.9.3,power=2.0,lr_end=0.125",
        {polynomial, 3, 9, {{"power", 2}, {"lr_end", 0.125}}}},
       {"polynomial.7.2,lr=5e-05,power=0.5", {polynomial, 2, 7, {{"power", 0.5}}, 5e-5}},
+      {"cosine_with_min_lr.9.2,lr=0.5,min_lr=0.125",
+       {cosine_with_min_lr, 2, 9, {{"min_lr", 0.125}}, 0.5}},
+      {"cosine_with_min_lr.9.0,min_lr_rate=0.1,num_cycles=1.5",
+       {cosine_with_min_lr, 0, 9, {{"min_lr_rate", 0.1}, {"num_cycles", 1.5}}}},
+      {"cosine_warmup_with_min_lr.9.3,min_lr_rate=0.1",
+       {cosine_warmup_with_min_lr, 3, 9, {{"min_lr_rate", 0.1}}}},
+      {"cosine_warmup_with_min_lr.8.3,lr=0.5,min_lr=0.25,warmup_lr_rate=0.2",
+       {cosine_warmup_with_min_lr, 3, 8, {{"min_lr", 0.25}, {"warmup_lr_rate", 0.2}}, 0.5}},
+      {"warmup_stable_decay.10.2,num_decay_steps=4",
+       {warmup_stable_decay, 2, 10, {{"num_decay_steps", 4}}}},
+      {"warmup_stable_decay.12.3,num_decay_steps=5,num_stable_steps=2,min_lr_ratio=0.1,num_cycles="
+       "1.25",
+       {warmup_stable_decay,
+        3,
+        12,
+        {{"num_decay_steps", 5},
+         {"num_stable_steps", 2},
+         {"min_lr_ratio", 0.1},
+         {"num_cycles", 1.25}}}},
+      {"warmup_stable_decay.6.2,num_decay_steps=7",
+       {warmup_stable_decay, 2, 6, {{"num_decay_steps", 7}}}},
   };
   for (const ScheduleCase& c : cases) {
     const std::vector<double>& wanted = goldens.at(c.golden).data;
@@ -74,6 +95,11 @@ TEST(Schedule, arguments_that_a_kind_does_not_have_are_refused) {
             "num_cycles 0 is not above 0; give a number above 0");
   EXPECT_EQ(refused(ScheduleKind::inverse_sqrt, {{"timescale", 3}}), "nothing");
   EXPECT_EQ(refused(ScheduleKind::polynomial, {{"lr_end", 0}}), "nothing");
+  EXPECT_EQ(refused(ScheduleKind::cosine_with_min_lr, {}).substr(0, 59),
+            "cosine_with_min_lr needs min_lr or min_lr_rate, and not bot");
+  EXPECT_EQ(refused(ScheduleKind::cosine_with_min_lr, {{"min_lr_rate", 0}}), "nothing");
+  EXPECT_EQ(refused(ScheduleKind::warmup_stable_decay, {}).substr(0, 41),
+            "warmup_stable_decay needs num_decay_steps");
   EXPECT_EQ(refused(ScheduleKind::polynomial, {{"lr_end", 0.5}}),
             "lr_end 0.5 is not below learning_rate 0.001; give a smaller lr_end");
 }

@@ -16,7 +16,12 @@ CASES = [("linear", 10, 0), ("linear", 10, 3), ("linear", 7, 7), ("linear", 1, 0
          ("cosine", 9, 2, {"num_cycles": 1.25}),
          ("cosine_with_restarts", 9, 2), ("cosine_with_restarts", 11, 1, {"num_cycles": 3}),
          ("polynomial", 9, 0), ("polynomial", 9, 3, {"power": 2.0, "lr_end": 0.125}),
-         ("polynomial", 7, 2, {"lr": 5e-05, "power": 0.5}), ("polynomial", 5, 8)]
+         ("polynomial", 7, 2, {"lr": 5e-05, "power": 0.5}), ("polynomial", 5, 8),
+         ("cosine_with_min_lr", 9, 2, {"lr": 0.5, "min_lr": 0.125}), ("cosine_with_min_lr", 9, 0, {"min_lr_rate": 0.1, "num_cycles": 1.5}),
+         ("cosine_warmup_with_min_lr", 9, 3, {"min_lr_rate": 0.1}), ("cosine_warmup_with_min_lr", 8, 3, {"lr": 0.5, "min_lr": 0.25, "warmup_lr_rate": 0.2}),
+         ("warmup_stable_decay", 10, 2, {"num_decay_steps": 4}),
+         ("warmup_stable_decay", 12, 3, {"num_decay_steps": 5, "num_stable_steps": 2, "min_lr_ratio": 0.1, "num_cycles": 1.25}),
+         ("warmup_stable_decay", 6, 2, {"num_decay_steps": 7})]
 
 
 def factors(name, total, warmup, arguments):

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// How often something happens in a run: evaluations, checkpoints, lines of the log.
+#pragma once
+
+#include <cstdint>
+
+namespace snug {
+
+enum class IntervalUnit : uint8_t {
+  updates,  // `count` of them
+  share,    // `part` of all updates, rounded up to whole ones
+  epoch,    // at the end of each
+  end,      // at the end of the run only
+};
+
+struct Interval {
+  IntervalUnit unit = IntervalUnit::updates;
+  int64_t count = 0;  // above 0
+  double part = 0;    // within (0, 1)
+
+  [[nodiscard]] bool is_at_end_only() const { return unit == IntervalUnit::end; }
+  /// In updates of a run with so many, and so many to an epoch; 0: at the end only.
+  [[nodiscard]] int64_t updates(int64_t total_steps, int64_t batches_per_epoch) const;
+  bool operator==(const Interval&) const = default;
+};
+
+}  // namespace snug
