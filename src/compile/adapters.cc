@@ -3,11 +3,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <set>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "base/expression.h"
 #include "base/numbers.h"
 #include "base/stop.h"
 #include "base/wildcard.h"
@@ -22,14 +25,57 @@ namespace snug {
 namespace {
 
 constexpr const char* kWeight = ".weight";
+constexpr const char* kBias = ".bias";
 constexpr const char* kA = ".lora_A.weight";
 constexpr const char* kB = ".lora_B.weight";
 
+[[noreturn]] void refuse_lora(const std::string& what, const std::string& hint) {
+  throw Error(ErrorCode::bad_config, "lora", what, hint);
+}
+
+std::string module_of(const std::string& weight) {
+  return weight.ends_with(kWeight) ? weight.substr(0, weight.rfind(kWeight)) : weight;
+}
+
+Expression expression_of(const std::string& pattern, const std::string& text) {
+  try {
+    return Expression(text);
+  } catch (const BadExpression& bad) {
+    refuse_lora("'" + pattern + "' is no expression that could be read: " + bad.what(),
+                "write it as Python's re does, without what is not supported");
+  }
+}
+
+// PEFT's get_pattern_key.
+bool matches_end(const std::string& expression, const std::string& module) {
+  return expression_of(expression, "(.*\\.)?(" + expression + ")").matches(module);
+}
+
+template <class Number>
+Number value_of(const std::vector<LoraRule<Number>>& rules, const std::string& module,
+                Number otherwise) {
+  const auto found = std::find_if(rules.begin(), rules.end(), [&](const auto& rule) {
+    return matches_end(rule.expression, module);
+  });
+  return found == rules.end() ? otherwise : found->value;
+}
+
 }  // namespace
 
+bool is_rule_for(const std::string& expression, const std::string& weight) {
+  return matches_end(expression, module_of(weight));
+}
+
+AdapterSize adapter_size(const LoraOptions& lora, const std::string& weight) {
+  const std::string module = module_of(weight);
+  const int64_t rank = value_of(lora.rank_pattern, module, lora.r);
+  const double alpha = value_of(lora.alpha_pattern, module, lora.alpha);
+  const auto rows = static_cast<double>(rank);
+  return {rank, alpha / (lora.use_rslora ? std::sqrt(rows) : rows)};
+}
+
 AdapterNames adapter_names(const std::string& weight) {
-  const std::string map =
-      weight.ends_with(kWeight) ? weight.substr(0, weight.rfind(kWeight)) : weight;
+  const std::string map = module_of(weight);
   return {map + kA, map + kB};
 }
 
@@ -40,21 +86,48 @@ bool is_adapter_name(const std::string& weight) {
 namespace train {
 namespace {
 
-[[noreturn]] void refuse_lora(const std::string& what, const std::string& hint) {
-  throw Error(ErrorCode::bad_config, "lora", what, hint);
-}
-
 constexpr const char* kNamesHint = "`snug inspect --weights` lists the names";
+
+void check_rank(int64_t rank) {
+  if (rank < 1) refuse_lora("a rank r of " + std::to_string(rank), "give 1 or more");
+}
+void check_alpha(double alpha) {
+  if (!(alpha > 0 && std::isfinite(alpha)))
+    refuse_lora("alpha " + number_text(alpha) + " is not above 0", "give r or 2 r, for example");
+}
 
 // Whether the input is a matrix that maps the rows of another.
 bool is_use(const Node& node, size_t input) { return node.op->linear_operand == input; }
+
+/// What PEFT's modules_to_save means: modules by the ends of their names.
+class SavedModules {
+ public:
+  explicit SavedModules(const std::vector<std::string>& ends) : ends_(ends) {}
+  [[nodiscard]] bool has(const std::string& parameter) const {
+    return std::any_of(ends_.begin(), ends_.end(),
+                       [&](const std::string& end) { return is_of(end, parameter); });
+  }
+  // Whether a module around the parameter ends so.
+  [[nodiscard]] static bool is_of(const std::string& end, const std::string& parameter) {
+    for (size_t dot = parameter.rfind('.'); dot != std::string::npos && dot > 0;
+         dot = parameter.rfind('.', dot - 1)) {
+      if (std::string_view(parameter).substr(0, dot).ends_with(end)) return true;
+    }
+    return false;
+  }
+
+ private:
+  const std::vector<std::string>& ends_;
+};
 
 /// Which products are linear maps of which weight.
 class Targets {
  public:
   Targets(const Graph& graph, const NetworkDef& network, const LoraOptions& lora)
-      : graph_(graph), network_(network) {
+      : graph_(graph), network_(network), saved_(lora.modules_to_save) {
     for (const std::string& pattern : lora.match) match(pattern);
+    for (const std::string& end : lora.target_modules) take_modules(end);
+    if (!lora.target_expression.empty()) take_expression(lora.target_expression);
     for (size_t i = 0; i < graph.nodes.size(); ++i) find_uses(static_cast<NodeId>(i));
     for (const auto& [weight, is_used] : weights_) {
       if (!is_used) refuse_weight(weight);
@@ -62,6 +135,12 @@ class Targets {
   }
   /// In the order of the graph.
   [[nodiscard]] const std::vector<NodeId>& products() const { return products_; }
+  /// The names of the weights.
+  [[nodiscard]] std::set<std::string> weights() const {
+    std::set<std::string> names;
+    for (const auto& [weight, is_used] : weights_) names.insert(graph_.value(weight).name);
+    return names;
+  }
 
  private:
   // Biases and norms are vectors, and no pattern means them.
@@ -79,6 +158,9 @@ class Targets {
       if (network_.is_head(value.name))
         refuse_lora("'" + value.name + "' belongs to the head, which is trained as it is",
                     "match the maps before it");
+      if (saved_.has(value.name))
+        refuse_lora("'" + value.name + "' belongs to modules_to_save, which are trained whole",
+                    "match other maps, or take it out of modules_to_save");
       is_any = true;
       weights_.emplace(static_cast<ValueId>(i), false);
     }
@@ -86,6 +168,57 @@ class Targets {
       refuse_lora("the pattern '" + pattern + "' matches " +
                       (is_vector ? "vectors alone, and no linear map" : "no weight of the model"),
                   kNamesHint);
+  }
+  // PEFT leaves out what is trained whole: the head, which it finds by name, and modules_to_save.
+  [[nodiscard]] bool may_have_one(const Value& value) const {
+    return value.kind == ValueKind::parameter && value.type.shape.size() >= 2 &&
+           !network_.is_head(value.name) && !saved_.has(value.name);
+  }
+  template <class Wanted>
+  [[nodiscard]] bool take_where(Wanted is_wanted) {
+    bool is_any = false;
+    for (size_t i = 0; i < graph_.values.size(); ++i) {
+      stop_point();
+      const Value& value = graph_.values[i];
+      if (!may_have_one(value) || !is_wanted(static_cast<ValueId>(i), module_of(value.name)))
+        continue;
+      is_any = true;
+      weights_.emplace(static_cast<ValueId>(i), false);
+    }
+    return is_any;
+  }
+  void take_modules(const std::string& end) {
+    const bool is_any = take_where([&](ValueId, const std::string& module) {
+      return module == end || module.ends_with("." + end);
+    });
+    if (!is_any)
+      refuse_lora("target_modules: no linear map before the head is called '" + end + "'",
+                  kNamesHint);
+  }
+  void take_expression(const std::string& text) {
+    const bool is_all = text == kAllLinear;
+    const Expression expression = expression_of(text, is_all ? ".*" : text);
+    const std::set<ValueId> maps = is_all ? maps_only() : std::set<ValueId>();
+    const bool is_any = take_where([&](ValueId id, const std::string& module) {
+      return is_all ? maps.count(id) != 0 : expression.matches(module);
+    });
+    if (!is_any)
+      refuse_lora("target_modules: '" + text + "' matches no linear map before the head",
+                  std::string("an expression matches whole names; ") + kNamesHint);
+  }
+  // Weights that products alone read.
+  [[nodiscard]] std::set<ValueId> maps_only() const {
+    std::set<ValueId> maps;
+    std::set<ValueId> others;
+    for (const Node& node : graph_.nodes) {
+      for (size_t k = 0; k < node.inputs.size(); ++k) {
+        if (node.inputs[k] != kNone) (is_use(node, k) ? maps : others).insert(node.inputs[k]);
+      }
+    }
+    std::erase_if(maps, [&](ValueId id) {
+      return others.count(id) != 0 || graph_.type(id).shape.size() != 2;
+    });
+    return maps;
   }
   void find_uses(NodeId id) {
     const Node& node = graph_.node(id);
@@ -112,6 +245,7 @@ class Targets {
 
   const Graph& graph_;
   const NetworkDef& network_;
+  SavedModules saved_;
   std::map<ValueId, bool> weights_;  // those that patterns name, and whether a product uses them
   std::vector<NodeId> products_;
 };
@@ -147,7 +281,7 @@ class Adapters {
     if (training_ && lora_.dropout > 0)
       x = dropout(builder_, x, random_key(), lora_.dropout, reads_rows ? 0 : -1);
     ValueId h = matmul(builder_, x, a, {.transpose_a = transpose_a, .transpose_b = true});
-    const double factor = lora_.alpha / static_cast<double>(lora_.r);
+    const double factor = adapter_size(lora_, builder_.graph().value(weight).name).scale;
     if (factor != 1) h = scale(builder_, h, factor);
     return matmul(builder_, h, b, {.transpose_b = true, .bias = product.outputs[0]});
   }
@@ -160,9 +294,11 @@ class Adapters {
     const Shape shape = builder_.shape(weight);
     const int64_t in = shape[is_transposed ? 1 : 0];
     const int64_t out = shape[is_transposed ? 0 : 1];
-    const AdapterNames names = adapter_names(builder_.graph().value(weight).name);
-    const ValueId a = builder_.parameter(names.a, {DType::f32, {lora_.r, in}});
-    const ValueId b = builder_.parameter(names.b, {DType::f32, {out, lora_.r}});
+    const std::string name = builder_.graph().value(weight).name;
+    const AdapterNames names = adapter_names(name);
+    const int64_t rank = adapter_size(lora_, name).rank;
+    const ValueId a = builder_.parameter(names.a, {DType::f32, {rank, in}});
+    const ValueId b = builder_.parameter(names.b, {DType::f32, {out, rank}});
     return weights_[weight] = {a, b};
   }
   // Looked for once: there are as many adapters as products.
@@ -178,16 +314,66 @@ class Adapters {
   std::map<ValueId, std::pair<ValueId, ValueId>> weights_;
 };
 
+// Nothing that was asked for may be without effect.
+template <class Number>
+void check_rules(const char* key, const std::vector<LoraRule<Number>>& rules,
+                 const std::set<std::string>& weights) {
+  for (const LoraRule<Number>& rule : rules) {
+    const bool is_any = std::any_of(weights.begin(), weights.end(), [&](const std::string& weight) {
+      return is_rule_for(rule.expression, weight);
+    });
+    if (!is_any)
+      refuse_lora(std::string(key) + ": '" + rule.expression + "' matches no map with an adapter",
+                  "take it out, or write the end of a map's name");
+  }
+}
+void check_saved(const Graph& graph, const std::vector<std::string>& modules) {
+  for (const std::string& end : modules) {
+    // PEFT's names of heads, which it adds by itself.
+    const bool is_any =
+        end == "classifier" || end == "score" ||
+        std::any_of(graph.values.begin(), graph.values.end(), [&](const Value& value) {
+          return value.kind == ValueKind::parameter && SavedModules::is_of(end, value.name);
+        });
+    if (!is_any)
+      refuse_lora("modules_to_save: the model has no module whose name ends in '" + end + "'",
+                  kNamesHint);
+  }
+}
+
+// The biases of maps that have adapters.
+std::set<std::string> adapted_biases(const NetworkDef& network, const LoraOptions& lora) {
+  GraphBuilder builder(ops_of(network), "adapted maps");
+  (void)network.build(builder, {.rows = 1, .lengths = network.shortest, .training = false});
+  const Graph graph = builder.take();
+  std::set<std::string> biases;
+  for (const std::string& weight : Targets(graph, network, lora).weights())
+    biases.insert(module_of(weight) + kBias);
+  return biases;
+}
+
 }  // namespace
 
 void check_lora(const LoraOptions& lora) {
-  if (lora.r < 1) refuse_lora("a rank r of " + std::to_string(lora.r), "give 1 or more");
-  if (!(lora.alpha > 0 && std::isfinite(lora.alpha)))
-    refuse_lora("alpha " + number_text(lora.alpha) + " is not above 0",
-                "give r or 2 r, for example");
+  check_rank(lora.r);
+  check_alpha(lora.alpha);
+  for (const LoraRule<int64_t>& rule : lora.rank_pattern) check_rank(rule.value);
+  for (const LoraRule<double>& rule : lora.alpha_pattern) check_alpha(rule.value);
   if (!(lora.dropout >= 0 && lora.dropout < 1))
     refuse_lora("dropout " + number_text(lora.dropout) + " is not within [0, 1)",
                 "give 0 for none");
+}
+
+std::function<bool(const std::string&)> trained_beside(const NetworkDef& network,
+                                                       const LoraOptions& lora) {
+  const std::set<std::string> biases =
+      lora.bias == LoraBias::lora_only ? adapted_biases(network, lora) : std::set<std::string>();
+  return [lora, biases](const std::string& parameter) {
+    const bool is_bias =
+        lora.bias == LoraBias::all && (parameter == "bias" || parameter.ends_with(kBias));
+    return is_bias || biases.count(parameter) != 0 ||
+           SavedModules(lora.modules_to_save).has(parameter);
+  };
 }
 
 InitRule init_of_adapter(const std::string& name, const Shape& shape) {
@@ -199,6 +385,9 @@ InitRule init_of_adapter(const std::string& name, const Shape& shape) {
 Graph add_adapters(Graph graph, const NetworkDef& network, bool training) {
   const LoraOptions& lora = network.changes.lora;
   const Targets targets(graph, network, lora);
+  check_rules("rank_pattern", lora.rank_pattern, targets.weights());
+  check_rules("alpha_pattern", lora.alpha_pattern, targets.weights());
+  check_saved(graph, lora.modules_to_save);
   std::vector<bool> reads_rows;  // by product
   const IdVector<bool> is_fed = has_rows(graph);
   for (const NodeId product : targets.products())

@@ -11,6 +11,10 @@
 // tied table of embeddings) reads W as it is.
 #pragma once
 
+#include <functional>
+#include <string>
+#include <vector>
+
 #include "compile/network_def.h"
 #include "snug/lora.h"
 
@@ -18,10 +22,13 @@ namespace snug::train {
 
 /// Throws Error{bad_config} at "lora" for numbers that are out of range.
 void check_lora(const LoraOptions& lora);
-/// The forward part with adapters, as `network.changes` asks for them; all else but the head is
-/// frozen then. Throws Error{bad_config} at "lora" for a pattern that matches no linear map, and
-/// for a weight that is none or belongs to the head.
+/// The forward part with adapters, as `network.changes` asks for them. Throws Error{bad_config} at
+/// "lora" for a pattern, a module or an expression that matches no linear map, for a weight that is
+/// none or belongs to the head, and for a rule that no map follows.
 [[nodiscard]] Graph add_adapters(Graph graph, const NetworkDef& network, bool training);
+/// Whether a parameter is trained beside adapters and the head: all else is frozen then.
+[[nodiscard]] std::function<bool(const std::string&)> trained_beside(const NetworkDef& network,
+                                                                     const LoraOptions& lora);
 /// What an adapter's weight begins with.
 [[nodiscard]] InitRule init_of_adapter(const std::string& name, const Shape& shape);
 

@@ -40,9 +40,11 @@ NetworkDef with_changes(NetworkDef network, ForwardChanges changes) {
     network.init_rule = [rule = network.init_rule](const std::string& weight, const Shape& shape) {
       return is_adapter_name(weight) ? train::init_of_adapter(weight, shape) : rule(weight, shape);
     };
-    network.is_frozen = [is_head = network.is_head](const std::string& parameter) {
-      return !is_adapter_name(parameter) && !is_head(parameter);
-    };
+    network.is_frozen =
+        [is_head = network.is_head,
+         is_beside = train::trained_beside(network, changes.lora)](const std::string& parameter) {
+          return !is_adapter_name(parameter) && !is_head(parameter) && !is_beside(parameter);
+        };
   }
   network.changes = std::move(changes);
   network.traces = std::make_shared<TraceCache>();

@@ -381,15 +381,45 @@ TEST(RunConfig, adapters_are_an_object_everywhere) {
                             {R"({"match": []})", "needs a pattern"},
                             {R"({"match": ""})", "empty pattern"},
                             {R"({"match": "a", "rank": 8})", "has no key 'rank': it is r here"},
-                            {R"({"lora_alpha": 16})", "has no key 'lora_alpha': it is alpha here"},
-                            {R"({"target_modules": ["a"]})", "it is match here"},
+                            {R"({"match": "a", "lora_alpha": 16, "alpha": 8})",
+                             "which are the same"},
+                            {R"({"match": "a", "use_dora": true})", "has no key 'use_dora'"},
+                            {R"({"match": "a", "bias": "some"})", "must be none, all or lora_only"},
+                            {R"({"match": "a", "rank_pattern": {"q": 0}})", "rank_pattern"},
+                            {R"({"match": "a", "alpha_pattern": {"q": 0}})", "must be above 0"},
+                            {R"({"match": "a", "alpha_pattern": [1]})", "must be an object of"},
+                            {R"({"match": "a", "target_modules": ["a"]})", "give one of them"},
+                            {R"({"target_modules": []})", "needs a name"},
                             {R"({"match": "a", "r": 0})", "\"r\""},
                             {R"({"match": "a", "alpha": 0})", "must be above 0"},
                             {R"({"match": "a", "dropout": 1})", "must be within [0, 1)"}};
   for (const auto& each : cases) EXPECT_ERROR((void)from_line({{"lora", each[0]}}), each[1]);
-  EXPECT_ERROR((void)from_yaml("lora: {match: {a: b}}\n"), "other than a plain value");
+  EXPECT_ERROR((void)from_yaml("lora: {match: {a: [b]}}\n"), "other than a plain value");
   EXPECT_ERROR((void)from_line({{"lora", R"({"match": "a"})"}, {"lora_adapter", "x"}}),
                "say their rank");
+}
+
+TEST(RunConfig, adapters_may_be_written_as_a_lora_config) {
+  const RunConfig config = from_yaml(
+      "lora:\n  task_type: SEQ_CLS\n  inference_mode: false\n  target_modules: [query, value]\n"
+      "  r: 16\n  lora_alpha: 32\n  lora_dropout: 0.1\n  bias: lora_only\n  use_rslora: true\n"
+      "  modules_to_save: [pooler]\n  rank_pattern: {'layer.0.*query': 4, value: 2}\n"
+      "  alpha_pattern: {value: 1.5}\n  layers_to_transform: null\n");
+  EXPECT_EQ(config.lora, (LoraOptions{.r = 16,
+                                      .alpha = 32,
+                                      .dropout = 0.1,
+                                      .target_modules = {"query", "value"},
+                                      .rank_pattern = {{"layer.0.*query", 4}, {"value", 2}},
+                                      .alpha_pattern = {{"value", 1.5}},
+                                      .use_rslora = true,
+                                      .bias = LoraBias::lora_only,
+                                      .modules_to_save = {"pooler"}}));
+  EXPECT_EQ(RunConfig::parse(config.to_yaml(), "dump"), config) << config.to_yaml();
+  EXPECT_EQ(RunConfig::from_json(config.to_json(), "dump"), config) << config.to_json();
+  const RunConfig all = from_line({{"lora", R"({"target_modules": "all-linear", "r": 4})"}});
+  EXPECT_EQ(all.lora, (LoraOptions{.r = 4, .target_expression = "all-linear"}));
+  EXPECT_EQ(RunConfig::parse(all.to_yaml(), "dump"), all) << all.to_yaml();
+  EXPECT_TRUE(all.lora.is_on());
 }
 
 TEST(RunConfig, yaml_and_json_round_trip) {
@@ -484,7 +514,7 @@ TEST(ForeignKeys, advice_is_the_same_in_files_and_on_the_command_line) {
       {"train_micro_batch_size_per_gpu", "give micro_batch_size"},
       {"batch_size", "give train_batch_size (the global batch)"},
       {"label_smoothing", "give label_smoothing_factor"},
-      {"target_modules", "it is match in lora"},
+      {"target_modules", "it stands in lora"},
       {"beta1", "give adam_beta1"},
       {"beta2", "give adam_beta2"},
       {"dropout", "give hidden_dropout_prob"},

@@ -99,13 +99,23 @@ std::string scalar_text(const YAML::Node& value) {
   return number_text(*number);
 }
 
-// A mapping of plain values and of lists of them, as JSON.
+// A mapping of plain values, and of lists and mappings of them, as JSON.
 std::string object_text(const YAML::Node& object, const std::string& key,
                         const std::string& where) {
   std::vector<std::string> fields;
   for (const auto& field : object) {
     const YAML::Node& value = field.second;
     std::vector<std::string> items;
+    // As LoraConfig's rank_pattern.
+    const bool is_inner =
+        value.IsMap() && std::all_of(value.begin(), value.end(), [](const auto& each) {
+          return each.first.IsScalar() && each.second.IsScalar();
+        });
+    if (is_inner || value.IsNull()) {
+      fields.push_back(io::quote_json(field.first.Scalar()) + ": " +
+                       (is_inner ? object_text(value, key, where) : "null"));
+      continue;
+    }
     bool is_plain = field.first.IsScalar() && (value.IsScalar() || value.IsSequence());
     for (size_t i = 0; is_plain && value.IsSequence() && i < value.size(); ++i) {
       is_plain = value[i].IsScalar();

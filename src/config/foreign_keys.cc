@@ -39,7 +39,7 @@ constexpr std::pair<std::string_view, std::string_view> kForeignKeys[] = {
     {"lora_r", kLora},
     {"lora_alpha", kLora},
     {"lora_dropout", kLora},
-    {"target_modules", "it is match in lora (docs/lora.md)"},
+    {"target_modules", kLora},
     {"load_in_8bit", kFrozen},
     {"device", kDevice},
     {"devices", kDevice},

@@ -15,6 +15,7 @@ namespace snug::train {
 namespace {
 
 constexpr int64_t kMaxAdapterConfigBytes = 16 << 20;
+constexpr int64_t kMostRank = int64_t{1} << 16;
 
 // Fields of PEFT's configuration (0.3 to 0.21) that are read, are judged below, or say nothing of
 // the mathematics of adapters whose tensors are there.
@@ -30,6 +31,9 @@ constexpr std::array kUnderstood = std::to_array<std::string_view>({"peft_type",
                                                                     "exclude_modules",
                                                                     "lora_alpha",
                                                                     "lora_dropout",
+                                                                    "use_rslora",
+                                                                    "rank_pattern",
+                                                                    "alpha_pattern",
                                                                     "fan_in_fan_out",
                                                                     "bias",
                                                                     "modules_to_save",
@@ -56,7 +60,6 @@ void refuse_other_mathematics(const io::JsonValue& config) {
   };
   for (const auto& [key, what] :
        {std::pair<const char*, const char*>{"use_dora", "weights by magnitude and direction"},
-        {"use_rslora", "another scale than alpha / r"},
         {"use_qalora", "quantized groups"},
         {"use_bdlora", "blocks"},
         {"lora_bias", "biases in B"},
@@ -68,10 +71,6 @@ void refuse_other_mathematics(const io::JsonValue& config) {
         {"megatron_config", "another library's layers"}}) {
     const auto value = config.find(key);
     if (value && !asks_nothing(*value)) refuse(*value, what);
-  }
-  for (const char* key : {"rank_pattern", "alpha_pattern"}) {
-    const auto value = config.find(key);
-    if (value && value->size() > 0) refuse(*value, "ranks or scales that differ from map to map");
   }
   // Others (PiSSA, OLoRA, LoftQ, CorDA) take the adapters' first product out of the base.
   const auto init = config.find("init_lora_weights");
@@ -86,8 +85,6 @@ void refuse_other_mathematics(const io::JsonValue& config) {
     if (value && value->is_object() && value->size() > 0)
       refuse(*value, "another base: its weights less the first adapters");
   }
-  const auto bias = config.find("bias");
-  if (bias && bias->as_string() != "none") refuse(*bias, "trained biases");
   for (const std::string& key : config.keys()) {
     const auto value = config.find(key);
     const bool is_known =
@@ -95,6 +92,41 @@ void refuse_other_mathematics(const io::JsonValue& config) {
     if (!is_known && value && !asks_nothing(*value))
       refuse(*value, "what this version does not know");
   }
+}
+
+// What is written as in the key lora.
+void take_rest(const io::JsonValue& config, LoraOptions& lora) {
+  const auto bias = config.find("bias");
+  if (bias) {
+    const std::string word = bias->as_string();
+    if (word != "none" && word != "all" && word != "lora_only")
+      bias->fail("must be none, all or lora_only");
+    lora.bias = word == "all"    ? LoraBias::all
+                : word == "none" ? LoraBias::none
+                                 : LoraBias::lora_only;
+  }
+  lora.use_rslora = config.get_bool("use_rslora", false);
+  const auto each = [&](const char* key, auto take) {
+    const auto rules = config.find(key);
+    if (!rules) return;
+    if (!rules->is_object()) rules->fail("must be an object of names and numbers");
+    for (const std::string& name : rules->keys()) {
+      try {
+        (void)is_rule_for(name, "");
+      } catch (const Error& error) {
+        rules->fail("holds a wrong name: " + error.message(), error.hint());
+      }
+      take(name, rules->at(name));
+    }
+  };
+  each("rank_pattern", [&](const std::string& name, const io::JsonValue& value) {
+    lora.rank_pattern.push_back({name, value.as_int(1, kMostRank)});
+  });
+  each("alpha_pattern", [&](const std::string& name, const io::JsonValue& value) {
+    const double alpha = value.as_double();
+    if (alpha <= 0) value.fail("must be above 0");
+    lora.alpha_pattern.push_back({name, alpha});
+  });
 }
 
 }  // namespace
@@ -121,6 +153,7 @@ AdapterConfig read_adapter_config(const std::string& folder) {
   read.lora.r = config.get_positive("r");
   read.lora.alpha = config.get_double("lora_alpha", read.lora.alpha);
   read.lora.dropout = config.get_double("lora_dropout", read.lora.dropout);
+  take_rest(config, read.lora);
   read.base = config.get_string("base_model_name_or_path", "");
   if (const auto saved = config.find("modules_to_save")) read.saved = saved->as_strings();
   // The tensors say which maps have adapters; null asks PEFT for those that are usual.

@@ -25,7 +25,7 @@ inline constexpr const char* kAdaptedModelConfig = "snug_config.json";
 /// What adapter_config.json says. Throws Error{bad_config} naming file and key for another kind of
 /// adapter, and for what asks for other mathematics.
 struct AdapterConfig {
-  LoraOptions lora;                // without `match`: the tensors say it
+  LoraOptions lora;                // without maps and modules: the tensors say them
   std::string base;                // base_model_name_or_path
   std::vector<std::string> saved;  // modules_to_save: trained whole beside the adapters
 };

@@ -47,6 +47,10 @@ class AdapterFile {
 /// a tensor that is of no use.
 [[nodiscard]] LoraOptions match_adapters(const Model& model);
 
+/// Rows of the table of word embeddings that PEFT saved beside adapters, since the tokenizer got
+/// more tokens than the base has rows; 0 where it did not.
+[[nodiscard]] int64_t rows_of_larger_table(const Model& model);
+
 /// SHA-256 over the weights that did not move, whatever order they come in.
 class BaseDigest {
  public:

@@ -49,9 +49,9 @@ class MergedWeights {
     const AdapterNames names = adapter_names(weight.name);
     const std::vector<float> a = read(adapters_.file(), *adapters_.find(model_, names.a));
     const std::vector<float> b = read(adapters_.file(), *adapters_.find(model_, names.b));
-    const auto rank = static_cast<size_t>(model_.lora.r);
+    const AdapterSize size = adapter_size(model_.lora, weight.name);
+    const auto rank = static_cast<size_t>(size.rank);
     const auto columns = static_cast<size_t>(weight.shape[1]);
-    const double factor = model_.lora.alpha / static_cast<double>(rank);
     std::vector<double> row(columns);
     for (size_t i = 0; i < static_cast<size_t>(weight.shape[0]); ++i) {
       std::fill(row.begin(), row.end(), 0.0);
@@ -62,7 +62,7 @@ class MergedWeights {
       }
       float* const out = &values[i * columns];
       for (size_t j = 0; j < columns; ++j)
-        out[j] = static_cast<float>(static_cast<double>(out[j]) + factor * row[j]);
+        out[j] = static_cast<float>(static_cast<double>(out[j]) + size.scale * row[j]);
     }
   }
 

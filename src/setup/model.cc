@@ -40,14 +40,15 @@ void begin_resize(const RunConfig& config, int64_t tokens, Model& model) {
                 "use the tokenizer that belongs to the model, or set resize_embeddings to add rows "
                 "for the others");
   }
-  const bool has_adapters = config.lora.is_on() || !model.adapter_folder.empty();
-  if (has_adapters || config.frozen_dtype != "float32") {
+  if (config.frozen_dtype != "float32") {
     throw Error(ErrorCode::bad_config, "resize_embeddings",
-                std::string("new rows are trained, ") +
-                    (has_adapters ? "and beside adapters nothing of the embeddings is"
-                                  : "and frozen_dtype stores what the folder has"),
-                has_adapters ? "train without lora, or use the tokenizer that belongs to the model"
-                             : "leave frozen_dtype away");
+                "there are new rows, and frozen_dtype stores what the folder has",
+                "omit frozen_dtype");
+  }
+  if (!model.adapter_folder.empty()) {
+    throw Error(ErrorCode::bad_config, "resize_embeddings",
+                "the adapters of " + model.adapter_folder + " belong to " + rows + " rows",
+                "begin with lora, or use the tokenizer that belongs to the adapters");
   }
   model.resized_from = model.traits.vocab_size;
 }

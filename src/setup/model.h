@@ -32,14 +32,15 @@ struct Model {
   std::string weights_folder;              // empty: all weights are fresh
   LoraOptions lora;                        // its adapters; off: none
   std::string adapter_folder;              // that they begin with; empty: they are fresh
-  int64_t adapters = 0;                    // how many maps have one
+  std::vector<std::string> adapted;        // the maps that have one
   std::vector<std::string> beside;         // weights of that folder that are no adapters
   std::vector<std::string> labels;         // by id
   std::vector<std::string> ignored;        // fields of config.json that Snug does not know
   std::vector<std::string> fresh;          // weights that start fresh although there is a folder
   std::vector<std::string> reinitialized;  // weights of that folder that start fresh all the same
   int64_t resized_from = 0;  // rows of that folder's word embeddings, where there are more now
-  std::string wrapper;       // left out of the names in the folder: "module."
+  std::vector<std::string> resized;        // the weights that have more rows for that
+  std::string wrapper;                     // left out of the names in the folder: "module."
   std::vector<std::string> unused;         // tensors of the folder that the model does not read
   int64_t header_bytes = 0;                // of that folder's files and the adapters'
   data::LabelRule label_rule;              // how labels of data become ids

@@ -2,6 +2,7 @@
 #include "setup/model_network.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "network/facts.h"
@@ -76,6 +77,20 @@ Network network_of(const Model& model) {
     return family->role(parameter) == models::WeightRole::head || fresh.count(parameter) != 0;
   };
   return with_known_facts(Network(model.name, build), std::move(known));
+}
+
+std::vector<std::string> resized_weights(const Model& before, const Model& now) {
+  if (now.resized_from == 0) return {};
+  std::map<std::string, Shape> shapes;
+  for (const TensorInfo& weight : tensors_of(network_of(before)))
+    shapes[weight.name] = weight.shape;
+  std::vector<std::string> names;
+  for (const TensorInfo& weight : tensors_of(network_of(now))) {
+    if (models::role_of(*now.family, weight.name) == models::WeightRole::head) continue;
+    const auto found = shapes.find(weight.name);
+    if (found != shapes.end() && found->second != weight.shape) names.push_back(weight.name);
+  }
+  return names;
 }
 
 }  // namespace snug::train

@@ -11,4 +11,8 @@ namespace snug::train {
 /// Holds a copy of what it needs.
 [[nodiscard]] Network network_of(const Model& model);
 
+/// Of a model with new rows (Model::resized_from): the weights before the head whose shapes were
+/// others.
+[[nodiscard]] std::vector<std::string> resized_weights(const Model& before, const Model& now);
+
 }  // namespace snug::train

@@ -141,10 +141,19 @@ std::string resize_notice(const RunConfig& config, const Model& model) {
   if (!config.resize_embeddings) return {};
   if (model.resized_from == 0)
     return "resize_embeddings adds nothing: the model has a row for every token";
-  return fmt::format(
+  std::string text = fmt::format(
       "the word embeddings have {} rows in place of {}: one for each token that only the tokenizer "
       "has, the mean of the others",
       model.traits.vocab_size, model.resized_from);
+  if (!model.lora.is_on() || model.resized.empty()) return text;
+  const std::string& weight = model.resized.front();
+  const std::string module = weight.substr(0, weight.rfind('.'));
+  const std::string name = module.substr(module.rfind('.') + 1);
+  const auto& saved = model.lora.modules_to_save;
+  if (std::find(saved.begin(), saved.end(), name) != saved.end()) return text;
+  return text +
+         fmt::format("; beside adapters they stay that, unless modules_to_save of lora has {}",
+                     name);
 }
 
 std::optional<Warning> warmup_warning(const RunConfig& config, int64_t updates) {

@@ -94,8 +94,8 @@ ProcessNeeds process_needs(const RunConfig& config, const Model& model, int64_t 
   for (const std::string& label : model.labels)
     needs.label_bytes += static_cast<int64_t>(label.size());
   needs.header_bytes = model.header_bytes;
-  if (model.adapters > 0) {
-    const int64_t parts = model.adapters / kAdaptersPerPart + 1;
+  if (!model.adapted.empty()) {
+    const int64_t parts = std::ssize(model.adapted) / kAdaptersPerPart + 1;
     needs.program_parts += parts * needs.buckets;
     needs.longest_parts += parts;
   }

@@ -344,6 +344,14 @@ void check_memory(const Model& model) {
 /// Compares the folder's weights with its config.json, and says which head the run begins with.
 void read_weights(const RunConfig& config, Model& model) {
   bool has_head = false;
+  if (!model.weights_folder.empty() && !model.adapter_folder.empty() &&
+      adapted_model_config(model.adapter_folder).empty()) {
+    // PEFT's folder does not say it, and config.json of the base is as it was.
+    if (const int64_t rows = rows_of_larger_table(model); rows > 0) {
+      (*model.family->apply_facts)(model.config, {.vocab_size = rows});
+      model.check_sizes();
+    }
+  }
   if (!model.weights_folder.empty()) {
     WeightMatch match = match_weights(model);
     if (!match.other_head.empty() && !config.fresh_head) {
@@ -401,16 +409,18 @@ void take_adapters(const RunConfig& config, Model& model) {
   } else {
     model.lora = config.lora;
   }
-  model.adapters = 0;
+  model.adapted.clear();
   if (!model.lora.is_on()) return;
   if (model.traits.has_batch_statistics)
     refuse_key("lora", config.model,
                "has batch norm, whose running statistics move and belong to no adapter");
   const std::vector<TensorInfo> weights = tensors_of(network_of(model), {.lora = model.lora});
-  model.adapters =
-      std::count_if(weights.begin(), weights.end(),
-                    [](const TensorInfo& weight) { return is_adapter_name(weight.name); }) /
-      2;
+  std::set<std::string> names;
+  for (const TensorInfo& weight : weights) names.insert(weight.name);
+  for (const std::string& name : names) {
+    if (!is_adapter_name(name) && names.count(adapter_names(name).a) != 0)
+      model.adapted.push_back(name);
+  }
 }
 
 Model read_model(const RunConfig& config, const TaskOfLabels& of_labels) {

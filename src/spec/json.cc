@@ -46,8 +46,20 @@ Json json_of(const std::vector<Lengths>& lengths) {
   return list;
 }
 
-Json json_of(const LoraOptions& lora) {
-  return {{"match", lora.match}, {"r", lora.r}, {"alpha", lora.alpha}, {"dropout", lora.dropout}};
+// What older checkpoints do not have is there where it is given.
+Json json_of(const LoraOptions& options) {
+  Json json = {{"match", options.match},
+               {"r", options.r},
+               {"alpha", options.alpha},
+               {"dropout", options.dropout}};
+  LoraOptions rest = options;
+  rest.match.clear();
+  const LoraOptions plain{.r = options.r, .alpha = options.alpha, .dropout = options.dropout};
+  if (rest == plain) return json;
+  rest = options;
+  if (!rest.is_on()) rest.match = {"*"};  // without adapters nothing else is printed
+  json["peft"] = lora().print(rest);
+  return json;
 }
 
 Json json_of(const MemorySpec& memory) { return json_of(to_string(memory)); }

@@ -403,72 +403,7 @@ Kind<std::vector<T>> objects(T (*read)(const io::JsonValue&), const char* exampl
               }};
 }
 
-// PEFT's names; empty: it has none such.
-std::string_view own_key_of_lora(std::string_view key) {
-  constexpr std::pair<std::string_view, std::string_view> kKeys[] = {{"lora_alpha", "alpha"},
-                                                                     {"lora_dropout", "dropout"},
-                                                                     {"lora_r", "r"},
-                                                                     {"rank", "r"},
-                                                                     {"target_modules", "match"}};
-  for (const auto& [theirs, own] : kKeys) {
-    if (key == theirs) return own;
-  }
-  return {};
-}
-
-LoraOptions read_lora(const io::JsonValue& object) {
-  LoraOptions read;
-  for (const std::string& key : object.keys()) {
-    if (key != "match" && key != "r" && key != "alpha" && key != "dropout")
-      object.fail("has no key '" + key + "'" +
-                  (own_key_of_lora(key).empty()
-                       ? std::string()
-                       : ": it is " + std::string(own_key_of_lora(key)) + " here"));
-  }
-  const io::JsonValue match = object.at("match");
-  read.match = match.is_string() ? std::vector{match.as_string()} : match.as_strings();
-  if (read.match.empty()) match.fail("needs a pattern");
-  for (const std::string& pattern : read.match) {
-    check_text(pattern);
-    if (pattern.empty()) match.fail("holds an empty pattern");
-  }
-  if (object.has("r")) read.r = object.at("r").as_int(1, int64_t{1} << 16);
-  read.alpha = object.get_double("alpha", read.alpha);
-  if (read.alpha <= 0) object.at("alpha").fail("must be above 0");
-  read.dropout = object.get_double("dropout", read.dropout);
-  if (read.dropout < 0 || read.dropout >= 1) object.at("dropout").fail("must be within [0, 1)");
-  return read;
-}
-
-std::string text_of(const LoraOptions& lora) {
-  std::vector<std::string> patterns;
-  for (const std::string& pattern : lora.match) patterns.push_back(io::quote_json(pattern));
-  return R"({"match": [)" + join(patterns, ", ") + R"(], "r": )" + std::to_string(lora.r) +
-         R"(, "alpha": )" + number_text(lora.alpha) + R"(, "dropout": )" +
-         number_text(lora.dropout) + "}";
-}
-
 }  // namespace
-
-Kind<LoraOptions> lora() {
-  return {
-      .info = {.type = "object", .form = ValueForm::object, .may_be_empty = true},
-      .parse =
-          [](std::string_view text) {
-            try {
-              const io::JsonValue object = io::parse_json(text.empty() ? "{}" : text, "the object");
-              if (!object.is_object()) object.fail("must be an object");
-              return object.size() == 0 ? LoraOptions() : read_lora(object);
-            } catch (const Error& error) {
-              throw BadValue(
-                  error.message(),
-                  R"(write {"match": "*.query.weight", "r": 8, "alpha": 16, "dropout": 0.1}, )"
-                  "as JSON on the command line");
-            }
-          },
-      .print =
-          [](const LoraOptions& value) { return value.is_on() ? text_of(value) : std::string(); }};
-}
 
 Kind<NamedNumbers> named_numbers(const char* example) {
   return {.info = {.type = "object", .form = ValueForm::object, .may_be_empty = true},

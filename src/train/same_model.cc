@@ -76,6 +76,7 @@ void compare_adapters(const Model& model, const std::string& checkpoint) {
   compare("r", static_cast<double>(is.r), static_cast<double>(was.r));
   compare("lora_alpha", is.alpha, was.alpha);
   compare("lora_dropout", is.dropout, was.dropout);
+  compare("use_rslora", is.use_rslora ? 1 : 0, was.use_rslora ? 1 : 0);
 }
 
 }  // namespace

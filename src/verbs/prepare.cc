@@ -89,11 +89,13 @@ RunSetup open_setup(const RunConfig& config, const RunOptions& options, const Wo
   const Tokenizer* tokenizer = setup.data->tokenizer.get();
   std::optional<int64_t> pad;
   if (tokenizer != nullptr) pad = tokenizer->pad_id();
+  const Model before = setup.model;
   fit_model(setup.model, config,
             {.vocab_size = tokenizer != nullptr ? tokenizer->vocab_size() : 0,
              .pad_token_id = pad,
              .labels = setup.data->labels.names(),
              .num_labels = setup.data->num_labels});
+  setup.model.resized = resized_weights(before, setup.model);
   check_class_weights(config, setup.model.labels);
   tasks::check_settings(*setup.model.task, setup.model.task_context());
   setup.network = network_of(setup.model);

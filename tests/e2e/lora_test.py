@@ -165,7 +165,8 @@ class Lora(Case):
         keys = dict(lora_adapter=changed)
         config = json.loads((changed / "adapter_config.json").read_text())
         for change, text in (({"r": 8}, "has the rank 4, adapter_config.json says r = 8"), ({"use_dora": True}, '"use_dora" true asks for'),
-                             ({"bias": "all"}, "trained biases"), ({"rank_pattern": {"query": 2}}, "differ from map to map"),
+                             ({"bias": "some"}, '"bias" must be none, all or lora_only'), ({"rank_pattern": {"query": 2}}, "adapter_config.json says r = 2"),
+                             ({"rank_pattern": {"(": 2}}, '"rank_pattern" holds a wrong name'), ({"alpha_pattern": {"query": 0}}, "must be above 0"),
                              ({"init_lora_weights": "pissa"}, "weights less the first adapters"),
                              ({"init_lora_weights": "olora"}, "weights less the first adapters"),
                              ({"init_lora_weights": "pissa_niter_4"}, "weights less the first adapters"),
