@@ -375,24 +375,24 @@ TEST(RunConfig, adapters_are_an_object_everywhere) {
   EXPECT_EQ(RunConfig::from_json(line.to_json(), "dump"), line) << line.to_json();
   EXPECT_EQ(from_yaml("lora: {match: a}\n").lora, (LoraOptions{{"a"}, 8, 8, 0}));
   EXPECT_FALSE(from_yaml("lora: {}\n").lora.is_on());
-  const char* cases[][2] = {{"*.query", "lora: "},
-                            {R"([{"match": "a"}])", "must be an object"},
-                            {R"({"r": 8})", "match"},
-                            {R"({"match": []})", "needs a pattern"},
-                            {R"({"match": ""})", "empty pattern"},
-                            {R"({"match": "a", "rank": 8})", "has no key 'rank': it is r here"},
-                            {R"({"match": "a", "lora_alpha": 16, "alpha": 8})",
-                             "which are the same"},
-                            {R"({"match": "a", "use_dora": true})", "has no key 'use_dora'"},
-                            {R"({"match": "a", "bias": "some"})", "must be none, all or lora_only"},
-                            {R"({"match": "a", "rank_pattern": {"q": 0}})", "rank_pattern"},
-                            {R"({"match": "a", "alpha_pattern": {"q": 0}})", "must be above 0"},
-                            {R"({"match": "a", "alpha_pattern": [1]})", "must be an object of"},
-                            {R"({"match": "a", "target_modules": ["a"]})", "give one of them"},
-                            {R"({"target_modules": []})", "needs a name"},
-                            {R"({"match": "a", "r": 0})", "\"r\""},
-                            {R"({"match": "a", "alpha": 0})", "must be above 0"},
-                            {R"({"match": "a", "dropout": 1})", "must be within [0, 1)"}};
+  const char* cases[][2] = {
+      {"*.query", "lora: "},
+      {R"([{"match": "a"}])", "must be an object"},
+      {R"({"r": 8})", "match"},
+      {R"({"match": []})", "needs a pattern"},
+      {R"({"match": ""})", "empty pattern"},
+      {R"({"match": "a", "rank": 8})", "has no key 'rank': it is r here"},
+      {R"({"match": "a", "lora_alpha": 16, "alpha": 8})", "which are the same"},
+      {R"({"match": "a", "use_dora": true})", "has no key 'use_dora'"},
+      {R"({"match": "a", "bias": "some"})", "must be none, all or lora_only"},
+      {R"({"match": "a", "rank_pattern": {"q": 0}})", "rank_pattern"},
+      {R"({"match": "a", "alpha_pattern": {"q": 0}})", "must be above 0"},
+      {R"({"match": "a", "alpha_pattern": [1]})", "must be an object of"},
+      {R"({"match": "a", "target_modules": ["a"]})", "give one of them"},
+      {R"({"target_modules": []})", "needs a name"},
+      {R"({"match": "a", "r": 0})", "\"r\""},
+      {R"({"match": "a", "alpha": 0})", "must be above 0"},
+      {R"({"match": "a", "dropout": 1})", "must be within [0, 1)"}};
   for (const auto& each : cases) EXPECT_ERROR((void)from_line({{"lora", each[0]}}), each[1]);
   EXPECT_ERROR((void)from_yaml("lora: {match: {a: [b]}}\n"), "other than a plain value");
   EXPECT_ERROR((void)from_line({{"lora", R"({"match": "a"})"}, {"lora_adapter", "x"}}),

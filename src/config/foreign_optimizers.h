@@ -12,8 +12,8 @@ namespace snug::config {
 struct ForeignOptimizer {
   std::string_view name;
   std::string_view optim = {};  // empty: refused
-  int64_t bits = 32;       // of its states
-  bool is_bnb = false;     // bitsandbytes' map
+  int64_t bits = 32;            // of its states
+  bool is_bnb = false;          // bitsandbytes' map
   /// What is said beside the keys; of one that is refused what to give in its place.
   std::string_view note = {};
 };

@@ -2,6 +2,7 @@
 not run where torch, transformers or peft is missing. PEFT_MODEL=base takes BERT-base's sizes."""
 import json
 import os
+import shutil
 
 from common import Case, main, not_run, read_safetensors, write_jsonl
 
@@ -15,6 +16,9 @@ except ImportError as missing:
 SIZES = {"tiny": dict(hidden_size=64, num_hidden_layers=3, num_attention_heads=2, intermediate_size=96, max_position_embeddings=40),
          "base": dict(hidden_size=768, num_hidden_layers=12, num_attention_heads=12, intermediate_size=3072, max_position_embeddings=512)}
 TARGETS = ["query", "value", "intermediate.dense"]
+RICH = [dict(rank_pattern={"layer.0.attention.self.query": 2, "dense": 3}, alpha_pattern={r".*layer\.1\..*": 9}, use_rslora=True),
+        dict(target_modules="all-linear", modules_to_save=["pooler"], bias="lora_only"),
+        dict(target_modules=r".*\.attention\.self\.(query|key)", bias="all")]
 RATE = 1000.0  # of one step of SGD: a weight's change is its gradient, and its own rounding is small beside that
 
 
@@ -47,13 +51,13 @@ class Peft(Case):
         with torch.no_grad():
             return model.eval()(**self.batch()[0]).logits
 
-    def adapters(self):
-        """A folder of PEFT's whose B is not zero."""
-        model = peft.get_peft_model(self.model(), peft.LoraConfig(r=4, lora_alpha=6, lora_dropout=0.0, target_modules=TARGETS,
-                                                                  task_type="SEQ_CLS"))
+    def adapters(self, base=None, **more):
+        """A folder of PEFT's whose B is not zero, and whose trained biases are not the base's."""
+        config = dict(r=4, lora_alpha=6, lora_dropout=0.0, target_modules=TARGETS, task_type="SEQ_CLS")
+        model = peft.get_peft_model(base or self.model(), peft.LoraConfig(**dict(config, **more)))
         with torch.no_grad():
             for name, value in model.named_parameters():
-                if "lora_B" in name:
+                if "lora_B" in name or (value.requires_grad and name.endswith(".bias")):
                     value.normal_(0, 0.1)
         folder = self.folder / "peft"
         model.save_pretrained(folder)
@@ -109,14 +113,24 @@ class Peft(Case):
         self.assertLess((found - logits.softmax(-1)).abs().max().item(), 1e-5)
 
     def test_their_adapters_have_their_logits_and_gradients_here(self):
-        model, folder = self.adapters()
+        self.assert_theirs(*self.adapters())
+
+    def test_patterns_scales_biases_and_saved_modules_are_theirs(self):
+        for more in RICH:
+            with self.subTest(more):
+                self.assert_theirs(*self.adapters(**more))
+                shutil.rmtree(self.folder / "peft")
+                shutil.rmtree(self.folder / "step")
+
+    def assert_theirs(self, model, folder):
         self.assert_scores(self.base_folder, self.logits(model), lora_adapter=folder)
         self.assert_scores(folder, self.logits(model))
         out = self.train("step", model=self.base_folder, vocab_size=None, lora_adapter=folder, train_batch_size=self.rows, max_steps=1, optim="sgd",
                          learning_rate=RATE, lr_scheduler_type="constant", max_grad_norm=0, validation_file=None, validation_split=0, memory="8GiB")
         before = read_safetensors(folder / "adapter_model.safetensors")
         after = read_safetensors(out / "last/adapter_model.safetensors")
-        self.assertEqual(before.keys(), after.keys())
+        copies = {name for name in before if ".original_module." in name or ".modules_to_save." in name}
+        self.assertEqual(before.keys() - copies, after.keys())
         inputs, labels = self.batch()
         model.train()
         torch.nn.functional.cross_entropy(model(**inputs).logits, labels).backward()
@@ -126,12 +140,50 @@ class Peft(Case):
             key = name.replace("modules_to_save.default.", "").replace(".default", "")
             found = (torch.tensor(before[key].tolist(), dtype=torch.float64) - torch.tensor(after[key].tolist(), dtype=torch.float64)) / RATE
             wanted = value.grad.flatten().double()
-            error = (found - wanted).norm().item() / max(wanted.norm().item(), 1e-12)
+            error = (found - wanted).norm().item() / max(wanted.norm().item(), 1e-4)  # of keys' biases it is 0
             self.assertLess(error, 1e-5, name)
 
     def test_our_adapters_have_our_logits_there(self):
+        self.assert_ours({"match": ["*.query.weight", "bert.pooler.dense.weight"], "r": 3, "alpha": 5, "dropout": 0.1})
+
+    def test_our_patterns_scales_biases_and_saved_modules_are_read_there(self):
+        for more in RICH:
+            with self.subTest(more):
+                self.assert_ours(dict({"target_modules": TARGETS, "r": 4, "lora_alpha": 6}, **more))
+                shutil.rmtree(self.folder / "ours")
+                shutil.rmtree(self.folder / "merged")
+
+    def test_added_tokens_beside_adapters(self):
+        """Their folder with a larger table is read here, and ours there."""
+        known = len(self.tokenizer)
+        self.tokenizer.add_tokens(["hammerhead", "drillbit"])
+        for row in self.data[::3]:
+            row["text"] += " hammerhead drillbit"
+        write_jsonl(self.train_file, self.data)
+        more = self.folder / "tokens-and-two"
+        self.tokenizer.save_pretrained(more)
+        for saved in (None, ["word_embeddings"]):
+            with self.subTest(saved):
+                theirs = self.model()
+                theirs.resize_token_embeddings(known + 2)
+                model, folder = self.adapters(theirs, modules_to_save=saved)
+                self.assert_scores(folder, self.logits(model))
+                shutil.rmtree(folder)
+                lora = {"target_modules": TARGETS, "r": 4, **({"modules_to_save": saved} if saved else {})}
+                out = self.train("ours", model=self.base_folder, tokenizer=more, resize_embeddings=True, vocab_size=None, max_steps=5,
+                                 learning_rate=0.01, memory="8GiB", max_seq_length=32, lora=json.dumps(lora))
+                base = self.model()
+                base.resize_token_embeddings(known + 2)
+                logits = self.logits(peft.PeftModel.from_pretrained(base, out / "last"))
+                self.assert_scores(out / "last", logits)
+                self.ok("train", **self.base(output_dir=out, model=self.base_folder, tokenizer=more, resize_embeddings=True, vocab_size=None,
+                                             max_steps=6, learning_rate=0.01, memory="8GiB", max_seq_length=32, lora=json.dumps(lora),
+                                             resume=True))
+                shutil.rmtree(out)
+
+    def assert_ours(self, lora):
         out = self.train("ours", model=self.base_folder, vocab_size=None, max_steps=5, learning_rate=0.01, memory="8GiB", max_seq_length=32,
-                         lora=json.dumps({"match": ["*.query.weight", "bert.pooler.dense.weight"], "r": 3, "alpha": 5, "dropout": 0.1}))
+                         lora=json.dumps(lora))
         model = peft.PeftModel.from_pretrained(self.model(), out / "last")
         logits = self.logits(model)
         self.assertGreater((logits - self.logits(self.model())).abs().max().item(), 1e-3)
