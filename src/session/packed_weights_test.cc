@@ -147,9 +147,10 @@ Trained trained(const RunPlanRequest& request, const RunPlan& plan, const Backen
       value = 0.1F * static_cast<float>(stream.normal());
   }
   for (int64_t i = 0; i < 4; ++i) {
-    const UpdateRule rule{.optimizer = request.recipe.optimizer,
-                          .schedule = {.kind = ScheduleKind::constant},
-                          .rates = {0.05}};
+    UpdateRule rule;
+    rule.optimizer = request.recipe.optimizer;
+    rule.schedule.kind = ScheduleKind::constant;
+    rule.rates = {0.05};
     const UpdateCounts done{.drawn = i, .schedule = i, .optimizer = i};
     found.losses.push_back(run_update(engine, Batch(i % 2 == 0 ? int64_t{1} : kLongest),
                                       {.counts = done}, rule, KeptBuffers(engine))

@@ -91,8 +91,10 @@ struct Trained {
       value = static_cast<float>(stream.normal());
     first_weights = weights();
     for (int64_t i = 0; i < 4; ++i) {
-      const UpdateRule rule{
-          .optimizer = adamw, .schedule = {.kind = ScheduleKind::constant}, .rates = {0.05}};
+      UpdateRule rule;
+      rule.optimizer = adamw;
+      rule.schedule.kind = ScheduleKind::constant;
+      rule.rates = {0.05};
       const UpdateCounts done{.drawn = i, .schedule = i, .optimizer = i};
       losses.push_back(
           run_update(*engine, Batch(), {.counts = done}, rule, KeptBuffers(*engine)).loss);

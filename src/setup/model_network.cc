@@ -86,7 +86,7 @@ std::vector<std::string> resized_weights(const Model& before, const Model& now) 
     shapes[weight.name] = weight.shape;
   std::vector<std::string> names;
   for (const TensorInfo& weight : tensors_of(network_of(now))) {
-    if (models::role_of(*now.family, weight.name) == models::WeightRole::head) continue;
+    if (now.role(weight.name) == models::WeightRole::head) continue;
     const auto found = shapes.find(weight.name);
     if (found != shapes.end() && found->second != weight.shape) names.push_back(weight.name);
   }

@@ -348,8 +348,7 @@ void read_weights(const RunConfig& config, Model& model) {
       adapted_model_config(model.adapter_folder).empty()) {
     // PEFT's folder does not say it, and config.json of the base is as it was.
     if (const int64_t rows = rows_of_larger_table(model); rows > 0) {
-      (*model.family->apply_facts)(model.config, {.vocab_size = rows});
-      model.check_sizes();
+      model.set_architecture(model.architecture->with_facts({.vocab_size = rows}));
     }
   }
   if (!model.weights_folder.empty()) {

@@ -34,7 +34,7 @@ struct Settings {
   double focal_gamma = 0;
   std::string span_scheme = "auto";
   std::string chosen_by = "loss";  // metric_for_best_model
-  std::string f1_of;               // the label whose F1 is a metric; empty: none
+  std::string f1_of = {};          // the label whose F1 is a metric; empty: none
 };
 [[nodiscard]] Settings settings_of(const RunConfig& config);
 
