@@ -43,6 +43,20 @@ Network centred_in_evaluation() {
 
 TEST(OwnNetwork, what_couples_rows_in_evaluation_alone_is_not_split) {
   const Network network = centred_in_evaluation();
+TEST(OwnNetwork, a_shape_stays_while_ops_are_added) {
+  // Operands may be evaluated in any order, and each op may move all values.
+  const Network network("shapes", [](NetworkBuilder& b) {
+    Tensor y = linear(b, "l", b.input("x", {kWidth}), 4);
+    for (int i = 0; i < 200; ++i) {
+      const Shape& shape = y.shape();
+      y = tanh(y) - broadcast_to(reduce_mean(y, {1}, true), y.shape());
+      EXPECT_EQ(shape, (Shape{b.rows(), 4}));
+    }
+    b.minimize(b.weighted_mean(y * y));
+  });
+  EXPECT_GT(plan_network(network, options_of()).arena_bytes, 0);
+}
+
   const PlanReport report = plan_network(network, options_of());
   EXPECT_EQ(report.micro_batch, kRows);
   EXPECT_NE(report.row_coupling.find("reduce_mean, in evaluation"), std::string::npos)
