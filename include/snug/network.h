@@ -137,8 +137,8 @@ class NetworkBuilder {
   void couples_rows(const std::string& reason);
 
   /// Says that what fills shorter rows up to a length may count in its results, and why ("two means
-  /// of the same places are divided"): a mean over an axis that follows a length, or a number that
-  /// does, is then not refused.
+  /// of the same places are divided"): a mean over an axis that follows a length, a sum, maximum or
+  /// softmax of places that no mask made 0, or a number that follows a length is then not refused.
   void counts_padding(const std::string& reason);
 
   /// Names of the values that follow begin with it: set through Scope.

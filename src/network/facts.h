@@ -111,10 +111,10 @@ struct RowProbe {
 /// where none does. Inputs are told by name.
 [[nodiscard]] std::string row_coupling(const RowProbe& probe, const std::vector<ValueId>& values);
 
-/// What an output or the loss is the mean of, in a program for longer rows and in one for shorter
-/// ones, where it counts the places that fill rows up; empty where nothing does, and where the two
-/// are built of other ops.
-[[nodiscard]] std::string padded_mean(const Graph& graph, const Graph& shorter);
+/// What an output or the loss is made of that counts the places that fill rows up, in a program for
+/// longer rows and in one for shorter ones; empty where nothing does, and where the two are built
+/// of other ops.
+[[nodiscard]] std::string counted_padding(const Graph& graph, const Graph& shorter);
 
 /// Builds the network once. Returns the loss in training, kNone in evaluation; fills `facts`.
 ValueId build_network(const Network& network, GraphBuilder& graph, const BuildRequest& request,

@@ -178,16 +178,15 @@ void check_lengths(const Probing& its, const std::vector<Lengths>& lengths,
            "give the mean a weight for each place, an input of shape {b.length()}");
     }
     if (facts.counts_padding) continue;
-    std::string mean = padded_mean(graphs.training, training);
-    if (mean.empty()) mean = padded_mean(graphs.evaluation, evaluation);
-    if (!mean.empty())
-      fail(
-          network,
-          mean + ", where rows have the length " + to_string(longest) + ", and where " +
-              to_string(*shorter) +
-              ": it counts what fills rows up, so that predictions follow the program",
-          "divide a sum by that of a mask: reduce_sum(x * mask, axes) / reduce_sum(mask, axes); or "
-          "say with counts_padding() why it may count");
+    std::string counted = counted_padding(graphs.training, training);
+    if (counted.empty()) counted = counted_padding(graphs.evaluation, evaluation);
+    if (!counted.empty())
+      fail(network,
+           counted + ", where rows have the length " + to_string(longest) + ", and where " +
+               to_string(*shorter) +
+               ": it counts what fills rows up, so that predictions follow the program",
+           "divide a sum by that of a mask: reduce_sum(x * mask, axes) / reduce_sum(mask, axes), "
+           "take masked_softmax for weights; or say with counts_padding() why it may count");
   }
 }
 

@@ -516,6 +516,7 @@ TEST(Marks, only_an_explicit_request_overrides_them) {
 TEST(Marks, hold_in_every_split_and_length) {
   const Network network("split", [](NetworkBuilder& b) {
     Tensor x = b.input("x", {b.length(), 16});
+    b.counts_padding("runs of the same programs are compared");
     for (int i = 0; i < 4; ++i)
       x = checkpoint(
           b,
