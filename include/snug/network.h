@@ -163,7 +163,8 @@ enum class Weights : uint8_t { own, shared };
 
 /// Appends `name` to the scope for its lifetime: Scope scope(b, "encoder.layer.3"). With
 /// Weights::shared a second part of the network in a scope of the same name has the weights of the
-/// first: one parameter with several uses.
+/// first: one parameter with several uses. Where there is no second one, SessionOptions::on_message
+/// is told.
 class Scope {
  public:
   Scope(NetworkBuilder& builder, const std::string& name, Weights weights = Weights::own);

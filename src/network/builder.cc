@@ -110,6 +110,7 @@ void check_name(const NetworkBuilder& builder, const std::string& name) {
 
 void record_rule(const NetworkBuilder& builder, const std::string& weight, const InitRule& rule) {
   NetworkBuilder::State& state = builder.state();
+  ++state.uses[weight];
   if (!state.graph.shares_weights()) {
     state.facts.init.insert_or_assign(weight, rule);
     state.owned.insert(weight);

@@ -47,7 +47,9 @@ struct NetworkFacts {
   std::string eval_coupling;  // in evaluation
   /// Of the graph built last: values whose rows must depend on their own row alone.
   std::vector<ValueId> by_row;
-  bool counts_padding = false;    // what fills shorter rows up may count
+  bool counts_padding = false;  // what fills shorter rows up may count
+  /// Weights of parts that share theirs, and how many parts have each where there are the most.
+  std::map<std::string, int64_t> shared_by = {};
   bool has_marks = false;         // tensors to be kept, or parts to be run again
   std::set<std::string> lengths;  // names of those that it asks for
   /// Where shorter rows take less memory: the shortest that it can be built for.
@@ -73,6 +75,7 @@ struct NetworkBuilder::State {
   // another part that shares them, too.
   std::set<std::string> owned = {}, disputed = {};
   std::map<std::string, InitRule> shared_rules = {};
+  std::map<std::string, int64_t> uses = {};  // parts that have a weight or share it
   std::vector<ValueId> means = {};
   std::vector<ValueId> by_row = {};  // values whose rows must depend on their own row alone
   bool is_gradient = false;          // of a caller's op: it has operands, and no network around it
@@ -128,6 +131,9 @@ ValueId build_network(const Network& network, GraphBuilder& graph, const BuildRe
 /// name that is taken.
 [[nodiscard]] std::shared_ptr<const OpRegistry> registry_with(
     const std::vector<std::shared_ptr<const CustomOp>>& ops);
+
+/// What is said of weights that are shared with no other part; empty where there are none.
+[[nodiscard]] std::string unshared_notice(const NetworkFacts& facts);
 
 /// As planning and training want it. Without facts it is built in training and in evaluation to
 /// find them; throws Error{invalid_graph} where the two contradict each other. `lengths`: of its

@@ -16,6 +16,7 @@ namespace {
 
 constexpr int64_t kProbedRows = 7;  // numbers that few other sizes have
 constexpr int64_t kOtherRows = 3;
+constexpr int64_t kListed = 4;
 
 [[noreturn]] void fail(const Network& network, const std::string& what, const std::string& hint) {
   throw Error(ErrorCode::invalid_graph, network.name(), what, hint);
@@ -198,6 +199,10 @@ ValueId build_network(const Network& network, GraphBuilder& graph, const BuildRe
   NetworkBuilder builder(state);
   network.build()(builder);
   facts.by_row = std::move(state.by_row);
+  for (const auto& [weight, rule] : state.shared_rules) {
+    int64_t& most = facts.shared_by[weight];
+    most = std::max(most, state.uses.at(weight));
+  }
   if (state.loss == kNone) {
     if (request.training)
       fail(network, "the network minimizes nothing", "call minimize with its loss");
@@ -214,6 +219,20 @@ ValueId build_network(const Network& network, GraphBuilder& graph, const BuildRe
   check_marks(network, graph.graph(), state.loss);
   graph.mark_output(state.loss, train::kLossName);
   return request.training ? state.loss : kNone;
+}
+
+std::string unshared_notice(const NetworkFacts& facts) {
+  std::string names;
+  int64_t count = 0;
+  for (const auto& [weight, parts] : facts.shared_by) {
+    if (parts > 1) continue;
+    if (++count <= kListed) names += (count == 1 ? "'" : ", '") + weight + "'";
+  }
+  if (count == 0) return {};
+  return "warning: " + std::to_string(count) + (count == 1 ? " weight is" : " weights are") +
+         " of a part with Weights::shared, and no other part has " + (count == 1 ? "it" : "them") +
+         " (is the scope of the other called otherwise?): " + names +
+         (count > kListed ? ", ..." : "");
 }
 
 Network with_known_facts(const Network& network, NetworkFacts known) {

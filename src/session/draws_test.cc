@@ -273,5 +273,34 @@ TEST(Draws, a_weight_may_be_shared_before_it_is_had) {
             std::string::npos);
 }
 
+TEST(Draws, a_weight_that_is_shared_with_no_part_is_said) {
+  const auto said_of = [](const std::string& second) {
+    const Network network("scopes", [second](NetworkBuilder& b) {
+      const Tensor x = b.input("x", {kWidth});
+      const auto part = [&](const std::string& name, const Tensor& of) {
+        const Scope scope(b, name, Weights::shared);
+        return linear(b, "map", of, kWidth);
+      };
+      const Tensor y = part(second, tanh(part("judge", x)));
+      b.minimize(b.weighted_mean(y * y));
+    });
+    std::vector<std::string> said;
+    SessionOptions options = options_of(4);
+    options.on_message = [&](const std::string& text) { said.push_back(text); };
+    (void)plan_network(network, options);
+    return said;
+  };
+  EXPECT_TRUE(said_of("judge").empty());
+  const std::vector<std::string> said = said_of("jugde");
+  ASSERT_EQ(said.size(), 1U);
+  EXPECT_EQ(said[0].find("warning: 4 weights are of a part with Weights::shared, and no other part "
+                         "has them"),
+            0U)
+      << said[0];
+  EXPECT_NE(said[0].find("'judge.map.bias', 'judge.map.weight', 'jugde.map.bias'"),
+            std::string::npos)
+      << said[0];
+}
+
 }  // namespace
 }  // namespace snug

@@ -369,6 +369,8 @@ SessionPlan::Impl::Impl(const Network& network, const SessionOptions& given, int
   DescribedNetwork found = described(network, options);
   def = changed_network(std::move(found.def), options);
   facts = std::move(found.facts);
+  const std::string unshared = unshared_notice(facts);
+  if (!unshared.empty() && options.on_message) options.on_message(unshared);
   if (!options.only_evaluation) {
     rule = rule_of(options, def);
     const std::vector<std::string> names =
