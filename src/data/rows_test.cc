@@ -381,6 +381,10 @@ TEST(Rows, files_that_cannot_be_read_at_all) {
   expect_error([&] { (void)read(folder.file("d.csv")); }, ErrorCode::io, "Is a directory");
   expect_error([&] { (void)read(folder.write("u.csv", "\xFF\xFEt")); }, ErrorCode::bad_data,
                "UTF-16");
+  expect_error([&] { (void)read(folder.write("l.csv", std::string("t\0e\0", 4))); },
+               ErrorCode::bad_data, "the file is UTF-16LE");
+  expect_error([&] { (void)read(folder.write("b.csv", std::string("\0t\0e", 4))); },
+               ErrorCode::bad_data, "iconv -f utf-16be -t utf-8");
   expect_error([&] { (void)read(folder.write("z.jsonl", "\x1F\x8B\x08")); }, ErrorCode::bad_data,
                "compressed");
   EXPECT_TRUE(read(folder.write("empty.jsonl", "")).rows.empty());

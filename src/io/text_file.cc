@@ -5,6 +5,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "base/ascii.h"
 #include "snug/error.h"
 
 namespace snug::io {
@@ -20,14 +21,27 @@ TextFile::TextFile(const std::string& path)
       total_bytes_(file_.size_bytes()),
       buffer_(std::make_unique_for_overwrite<unsigned char[]>(kTextBufferBytes)) {}
 
+// By its mark, or by the zeros of a first letter of ASCII; empty: none of several bytes a letter.
+static std::string_view wide_encoding(std::string_view head) {
+  using namespace std::string_view_literals;
+  if (head.starts_with("\xFF\xFE\0\0"sv) || head.starts_with("\0\0\xFE\xFF"sv)) return "UTF-32";
+  if (head.starts_with("\xFF\xFE") || head.starts_with("\xFE\xFF")) return "UTF-16";
+  if (head.size() < 4) return {};
+  const auto is_zero = [head](size_t at) { return head[at] == '\0'; };
+  if (!is_zero(0) && is_zero(1) && !is_zero(2) && is_zero(3)) return "UTF-16LE";
+  if (is_zero(0) && !is_zero(1) && is_zero(2) && !is_zero(3)) return "UTF-16BE";
+  return {};
+}
+
 void TextFile::begin_text() {
   if (!fill()) return;
   const std::string_view head(reinterpret_cast<const char*>(buffer_.get()), end_);
   if (head.starts_with("\xEF\xBB\xBF")) {
     begin_ = 3;
-  } else if (head.starts_with("\xFF\xFE") || head.starts_with("\xFE\xFF")) {
-    throw Error(ErrorCode::bad_data, path(), "the file is UTF-16; UTF-8 is expected",
-                "convert it: iconv -f utf-16 -t utf-8 FILE > NEW_FILE");
+  } else if (const std::string_view name = wide_encoding(head); !name.empty()) {
+    throw Error(
+        ErrorCode::bad_data, path(), "the file is " + std::string(name) + "; UTF-8 is expected",
+        "convert it: iconv -f " + ascii::lowered(std::string(name)) + " -t utf-8 FILE > NEW_FILE");
   } else if (head.starts_with("\x1F\x8B") || head.starts_with("\x28\xB5\x2F\xFD")) {
     throw Error(ErrorCode::bad_data, path(), "the file is compressed", "decompress it first");
   }
