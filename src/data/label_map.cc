@@ -249,7 +249,12 @@ std::optional<int32_t> find_class(const Labels& model, const NamedNumbers& numbe
   if (const auto id = model.find(label)) return id;
   if (!numbers.are_names()) return std::nullopt;
   const std::optional<double> value = spelled_number(label);
-  return value ? numbers.find(*value) : std::nullopt;
+  const std::optional<int32_t> id = value ? numbers.find(*value) : std::nullopt;
+  if (!id) return std::nullopt;
+  // Of whole numbers a double does not tell all apart.
+  const std::optional<int64_t> own = number_in<int64_t>(label);
+  const std::optional<int64_t> found = number_in<int64_t>(model.name(*id));
+  return own && found && *own != *found ? std::nullopt : id;
 }
 
 LabelLookup::LabelLookup(const Labels& model)

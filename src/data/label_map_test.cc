@@ -198,6 +198,10 @@ TEST(LabelLookup, rows_give_names_or_ids_and_never_both) {
   const Labels floats = Labels::from_names({"1.0", "2.0"});
   EXPECT_EQ(LabelLookup(floats).find("1", "f:1"), 0);
   EXPECT_EQ(LabelLookup(floats).find("0", "f:1"), std::nullopt);
+  // Two whole numbers that are one double.
+  const Labels large = Labels::from_names({"9007199254740992", "2"});
+  EXPECT_EQ(LabelLookup(large).find("9007199254740993", "f:1"), std::nullopt);
+  EXPECT_EQ(LabelLookup(large).find("9007199254740992.0", "f:1"), 0);
 }
 
 }  // namespace

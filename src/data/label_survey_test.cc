@@ -48,6 +48,17 @@ TEST(Label_survey, a_column_of_numbers_with_one_that_is_none_is_in_doubt) {
   const std::string json =
       folder.write("a.jsonl", lines + "{\"text\": \"a\", \"label\": \"1.5\"}\n");
   EXPECT_TRUE(doubt_of(survey(json), json).has_value());
+  const auto quoted = [&](const std::string& first, const std::string& second) {
+    const std::string all =
+        folder.write("q.jsonl", "{\"text\": \"a\", \"label\": \"" + first +
+                                    "\"}\n{\"text\": \"b\", \"label\": \"" + second + "\"}\n");
+    const auto doubt = doubt_of(survey(all), all);
+    return doubt ? std::string(doubt->what()) : std::string();
+  };
+  EXPECT_NE(quoted("0.5", "2").find("2 of 2 labels are numbers in quotes, such as '0.5' at "),
+            std::string::npos);
+  EXPECT_EQ(quoted("1.0", "2"), "");
+  EXPECT_EQ(quoted("0.5", "x"), "");
   // Names of which a few are numbers, and whole numbers, are classes.
   for (const std::vector<std::string>& labels :
        {std::vector<std::string>{"1.5", "other", "3", "2.5"},
