@@ -31,9 +31,14 @@ double share_of(int64_t part, int64_t whole) {
   return static_cast<double>(part) / static_cast<double>(std::max<int64_t>(whole, 1));
 }
 
-/// What is left of a name without case, blanks, Unicode form and the spelling of a number.
-std::string bare(const std::string& name) {
-  if (const auto number = data::spelled_number(name)) return number_text(*number);
+/// What is left of a name without case, blanks, Unicode form, quotes around it and the spelling of
+/// a number.
+std::string bare(std::string_view name) {
+  if (name.size() > 2 && name.starts_with('"') && name.ends_with('"'))
+    name = name.substr(1, name.size() - 2);
+  // Whole numbers of more digits than a double has are told apart; -0 is 0.
+  if (const auto number = number_in<int64_t>(name)) return std::to_string(*number);
+  if (const auto number = data::spelled_number(name)) return number_text(*number + 0.0);
   std::vector<ClassedPoint> points;
   std::string normal;
   append_normal_form(NormalForm::nfkc, name, points, normal);
@@ -68,8 +73,8 @@ std::optional<Warning> similar_labels(const data::Labels& labels,
   if (groups.empty()) return {};
   return Warning{.code = "similar_labels",
                  .text =
-                     "labels differ in case, blanks, Unicode form or the spelling of a number "
-                     "alone, and each is a class of its own: " +
+                     "labels differ only in case, blanks, Unicode form, quotes or the spelling of "
+                     "a number, and each is a class of its own: " +
                      joined(groups, kListed),
                  .count = rarer,
                  .share = share_of(rarer, sum_of(counts))};

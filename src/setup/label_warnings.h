@@ -11,8 +11,8 @@
 
 namespace snug::train {
 
-/// One label alone; names that differ in case, blanks, Unicode form or the spelling of a number
-/// alone; a class that is called as what has none ("-1", "NA"). `counts`: by label id.
+/// One label alone; names that differ only in case, blanks, Unicode form, quotes or the spelling of
+/// a number; a class that is called as what has none ("-1", "NA"). `counts`: by label id.
 [[nodiscard]] std::vector<Warning> label_warnings(const std::string& file,
                                                   const data::Labels& labels,
                                                   const std::vector<int64_t>& counts);
