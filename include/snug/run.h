@@ -63,6 +63,14 @@ struct MetricValue {
   std::string text;  // for a terminal: "macro F1 0.9031"
 };
 
+/// What a run does all the same, and what is rarely meant.
+struct Warning {
+  std::string code;             // "unknown_tokens": a contract (docs/files.md)
+  std::string text;             // one line
+  int64_t count = 0;            // of what the text is about; 0: it counts nothing
+  std::optional<double> share;  // of what `count` is a part of; nothing: of none
+};
+
 /// Metrics of one pass over labelled rows.
 struct EvalMetrics {
   int64_t rows = 0;
@@ -72,16 +80,9 @@ struct EvalMetrics {
   /// What is no number, by name: {"span_scheme", "IOB1"}.
   std::vector<std::pair<std::string, std::string>> words = {};
   std::vector<std::string> notes = {};  // how they are meant, for a terminal
+  std::vector<Warning> warnings = {};   // what the rows are that is rarely meant
   /// The loss, or one of `values`; nothing where there is none of that name.
   [[nodiscard]] std::optional<double> find(std::string_view name) const;
-};
-
-/// What a run does all the same, and what is rarely meant.
-struct Warning {
-  std::string code;             // "unknown_tokens": a contract (docs/files.md)
-  std::string text;             // one line
-  int64_t count = 0;            // of what the text is about; 0: it counts nothing
-  std::optional<double> share;  // of what `count` is a part of; nothing: of none
 };
 
 struct Callbacks {

@@ -64,6 +64,8 @@ class SchemeEvidence {
   [[nodiscard]] SpanScheme scheme() const;
   /// Spans that begin with I though others begin with B: the rows are of neither.
   [[nodiscard]] int64_t stray() const { return firm_b_ > 0 ? opening_i_ : 0; }
+  /// Spans behind no label of their kind.
+  [[nodiscard]] int64_t openings() const { return opening_i_ + firm_b_; }
 
  private:
   int64_t opening_i_ = 0;  // behind no label of its kind: IOB2 has none

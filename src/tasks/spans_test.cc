@@ -103,10 +103,15 @@ TEST(Spans, of_neither_scheme_are_counted_and_the_key_decides) {
   const std::vector<Strings> rows = {{"B-PER", "I-PER"}, {"O", "I-PER"}, {"I-PER", "O"}};
   const EvalMetrics metrics = metrics_of(rows, labels);
   EXPECT_EQ(metrics.words.at(0).second, "IOB2");
-  EXPECT_NE(metrics.notes.at(0).find("2 with I-"), std::string::npos) << metrics.notes[0];
+  const Warning& warning = metrics.warnings.at(0);
+  EXPECT_EQ(warning.code, "span_scheme");
+  EXPECT_EQ(warning.count, 2);
+  EXPECT_EQ(warning.share, 2.0 / 3);
+  EXPECT_NE(warning.text.find("2 of 3 spans begin with I-"), std::string::npos) << warning.text;
   EXPECT_EQ(metrics.classes.at(0).rows, 1);
   const EvalMetrics other = metrics_of(rows, labels, "IOB1");
   EXPECT_EQ(other.classes.at(0).rows, 3);
+  EXPECT_TRUE(other.warnings.empty());
   EXPECT_ERROR((void)metrics_of({}, {"O", "S-PER"}, "IOB2"),
                "bad_config: [span_scheme] the label 'S-PER' is not of IOB2");
 }

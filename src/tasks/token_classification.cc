@@ -165,6 +165,7 @@ class TokenMeter final : public Meter {
                   {"accuracy", accuracy, percent_text("accuracy", accuracy)}};
     if (spans != nullptr) out.words = {{"span_scheme", std::string(to_string(spans->scheme))}};
     out.notes = {note(spans)};
+    out.warnings = misfits();
     return out;
   }
 
@@ -197,13 +198,21 @@ class TokenMeter final : public Meter {
              (other.empty() ? std::string() : ", such as '" + other + "'");
     }
     const std::string scheme(to_string(spans->scheme));
+    return "spans are read as " + scheme + " (span_scheme: " + (given_ ? scheme : "auto") + ")";
+  }
+
+  // Of rows that are neither IOB1 nor IOB2, where nothing says which.
+  [[nodiscard]] std::vector<Warning> misfits() const {
     const int64_t stray = counts_.size() > 1 ? evidence_.stray() : 0;
-    if (stray == 0)
-      return "spans are read as " + scheme + " (span_scheme: " + (given_ ? scheme : "auto") + ")";
-    return "warning: the labels are neither IOB1 nor IOB2: some spans begin with B-, " +
-           std::to_string(stray) +
-           " with I-, which IOB2 does not count\nhint: correct the labels, or give span_scheme: "
-           "IOB1 where the B- are the mistakes";
+    if (stray == 0) return {};
+    const int64_t spans = evidence_.openings();
+    return {{.code = "span_scheme",
+             .text = "the labels are neither IOB1 nor IOB2: " + std::to_string(stray) + " of " +
+                     std::to_string(spans) +
+                     " spans begin with I-, which IOB2 does not count, the others with B- (correct "
+                     "the labels, or give span_scheme: IOB1 where the B- are the mistakes)",
+             .count = stray,
+             .share = static_cast<double>(stray) / static_cast<double>(spans)}};
   }
 
   size_t labels_;

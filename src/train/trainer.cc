@@ -41,6 +41,9 @@ class Judge {
     for (const std::string& note : metrics->notes) {
       if (notes_.insert(note).second) say(*training_.options, note);
     }
+    for (const Warning& warning : metrics->warnings) {
+      if (notes_.insert(warning.code).second) warn(*training_.options, warning);
+    }
     return metrics;
   }
 

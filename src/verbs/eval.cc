@@ -16,6 +16,7 @@
 #include "setup/read_model.h"
 #include "setup/run_recipe.h"
 #include "setup/skipped_rows.h"
+#include "setup/tokenizer_warnings.h"
 #include "snug/error.h"
 #include "snug/memory.h"
 #include "train/checkpoint.h"
@@ -97,7 +98,10 @@ void open_model(RunConfig& config, const RunOptions& options, Trained& trained) 
   trained.tokenizer = train::input_of(trained.model).open_trained(config, options, trained.model);
   const int64_t tokens = trained.tokenizer ? trained.tokenizer->vocab_size() : 0;
   train::fit_model(trained.model, config, {.vocab_size = tokens});
-  if (trained.tokenizer) train::warn(options, train::spare_rows_warning(trained.model, tokens));
+  if (!trained.tokenizer) return;
+  train::warn(options, train::spare_rows_warning(trained.model, tokens));
+  train::warn(options,
+              train::tokenizer_warnings(*trained.tokenizer, trained.model.task->rows->has_words));
 }
 
 void open_rows(const RunConfig& config, const RunOptions& options, const std::string& file,
@@ -212,6 +216,7 @@ EvalMetrics evaluate_model(const RunConfig& given, const RunOptions& options) {
                 "train with a lower learning_rate");
   }
   train::say(options, metrics.notes);
+  train::warn(options, metrics.warnings);
   for (const MetricValue& value : metrics.values) {
     if (!std::isfinite(value.value)) train::say(options, value.text);  // why it is null
   }

@@ -12,6 +12,7 @@
 #include "setup/process_memory.h"
 #include "setup/read_model.h"
 #include "setup/run_recipe.h"
+#include "setup/tokenizer_warnings.h"
 #include "snug/error.h"
 #include "snug/instruction_set.h"
 #include "snug/memory.h"
@@ -37,6 +38,7 @@ void open_without_data(const RunConfig& config, const RunOptions& options,
   const int64_t tokens = tokenizer->vocab_size();
   fit_model(setup.model, config, {.vocab_size = tokens, .pad_token_id = tokenizer->pad_id()});
   warn(options, spare_rows_warning(setup.model, tokens));
+  warn(options, tokenizer_warnings(*tokenizer, setup.model.task->rows->has_words));
   say(options, resize_notice(config, setup.model));
 }
 
@@ -98,8 +100,11 @@ RunSetup open_setup(const RunConfig& config, const RunOptions& options, const Wo
   const data::TrainSampler sampler = train_sampler(config, *setup.data);
   setup.histogram = sampler.bucket_histogram();
   setup.batches_per_epoch = sampler.batches_per_epoch();
-  if (tokenizer != nullptr) warn(options, spare_rows_warning(setup.model, tokenizer->vocab_size()));
-  if (tokenizer != nullptr) say(options, resize_notice(config, setup.model));
+  if (tokenizer != nullptr) {
+    warn(options, spare_rows_warning(setup.model, tokenizer->vocab_size()));
+    warn(options, tokenizer_warnings(*tokenizer, setup.model.task->rows->has_words));
+    say(options, resize_notice(config, setup.model));
+  }
   warn(options, warmup_warning(config, total_steps(config, setup.batches_per_epoch)));
   return setup;
 }

@@ -67,6 +67,9 @@ class Warnings(Case):
         for text in ("'pos' (10), 'Pos' (1), 'pos ' (1)", "'2' (1), '2.0' (1)", "caf\u00e9"):
             self.assertIn(text, found["similar_labels"]["text"])
         self.assertEqual(found["missing_labels"]["count"], 2)
+        quoted = self.table("q.tsv", ["text\tlabel", *["good x\tpos", "bad x\tneg"] * 6, 'good x\t"pos"', "odd x\t-0", "odd x\t0", "odd x\t9007199254740993", "odd x\t9007199254740992"])
+        text = self.warned("quoted", train_file=quoted)["similar_labels"]["text"]
+        self.assertIn("""'-0' (1), '0' (1), 'pos' (6), '"pos"' (1)""", text)
         self.assertIn("2 of 28 labels of", found["missing_labels"]["text"])
         self.assertIn("are '-1', 'NA'", found["missing_labels"]["text"])
 
@@ -93,6 +96,47 @@ class Warnings(Case):
         self.assertEqual(self.warned("adapters", **keys), {})
         found = self.warned("idle", **keys, freeze="*lora_B*")
         self.assertEqual([(code, each["count"], each["share"]) for code, each in found.items()], [("idle_adapters", 2, 1)])
+
+    def test_a_vocabulary_with_capitals_that_texts_never_have(self):
+        tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "The", "Cat", "##S", "sat", "cat", "the"]
+        write_jsonl(self.train_file, [{"text": "The Cat sat", "label": "ab"[i % 2]} for i in range(20)])
+        keys = dict(tokenizer=self.table("vocab.txt", tokens), vocab_size=None, train_file=self.train_file)
+        found = self.warned("cased", **keys)["cased_vocabulary"]
+        self.assertEqual((found["count"], found["share"]), (3, 3 / 11))
+        for text in ("3 of the 11 tokens", "do_lower_case: false in tokenizer_config.json", "'The', 'Cat', '##S'"):
+            self.assertIn(text, found["text"])
+        (self.folder / "tokenizer_config.json").write_text('{"do_lower_case": false}')
+        self.assertEqual(self.warned("kept", **dict(keys, tokenizer=self.folder)), {})
+
+    def test_byte_level_pairs_that_wait_for_the_space_before_a_word(self):
+        alphabet = [chr(c) for c in range(33, 127)] + ["\u0120"]
+        words = ["\u0120" + word for word in "abcdefghij"]
+        vocabulary = {token: i for i, token in enumerate(["<s>", "<pad>", "</s>", "<unk>", "<mask>", *alphabet, *words])}
+        folder = self.folder / "bpe"
+        folder.mkdir()
+        (folder / "vocab.json").write_text(json.dumps(vocabulary))
+        (folder / "merges.txt").write_text("#version: 0.2\n" + "".join(f"\u0120 {word}\n" for word in "abcdefghij"))
+        write_jsonl(self.train_file, [{"text": ["a", "b", "a"], "label": ["O", "B-X", "O"]} for _ in range(20)])
+        keys = dict(model="bert-tiny", hidden_sizes=None, tokenizer=folder, vocab_size=None, train_file=self.train_file)
+        found = self.warned("without", **keys)["words_without_space"]
+        self.assertEqual((found["count"], found["share"]), (10, 10 / len(vocabulary)))
+        self.assertIn("add_prefix_space: true of the tokenizer", found["text"])
+        (folder / "tokenizer_config.json").write_text('{"add_prefix_space": true}')
+        self.assertEqual(self.warned("with", **keys), {})
+        write_jsonl(self.train_file, [{"text": "a b a", "label": "ab"[i % 2]} for i in range(20)])
+        (folder / "tokenizer_config.json").unlink()
+        self.assertEqual(self.warned("texts", **keys), {})
+
+    def test_spans_of_neither_scheme(self):
+        rows = [{"text": ["a", "b"], "label": ["B-X", "I-X"]}, {"text": ["b", "a"], "label": ["O", "I-X"]}] * 10
+        write_jsonl(self.train_file, rows)
+        keys = dict(model="bert-tiny", hidden_sizes=None, train_file=self.train_file, validation_file=self.train_file, eval_steps=1, max_steps=2)
+        found = self.warned("neither", **keys)["span_scheme"]
+        self.assertEqual((found["count"], found["share"]), (10, 0.5))
+        self.assertIn("10 of 20 spans begin with I-", found["text"])
+        said = self.ok("eval", model=self.folder / "neither/last", test_file=self.train_file, memory="1GiB", threads=1).stderr
+        self.assertIn("warning: the labels are neither IOB1 nor IOB2", said)
+        self.assertEqual(self.warned("given", **keys, span_scheme="IOB1"), {})
 
     def test_warnings_from_before_the_data_are_there_too(self):
         found = self.warned("warmup", warmup_steps=5, max_steps=2)
