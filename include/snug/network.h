@@ -38,8 +38,9 @@ class Tensor {
  public:
   Tensor() = default;  // none: an optional operand that is not given
 
-  [[nodiscard]] const TensorType& type() const;
-  [[nodiscard]] const Shape& shape() const { return type().shape; }
+  // By value: the next op may move what the builder holds.
+  [[nodiscard]] TensorType type() const;
+  [[nodiscard]] Shape shape() const { return type().shape; }
   /// One of its sizes; negative axes count from the last. Throws Error{shape_mismatch}.
   [[nodiscard]] int64_t dim(int64_t axis) const;
   [[nodiscard]] explicit operator bool() const { return builder_ != nullptr; }

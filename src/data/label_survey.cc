@@ -85,14 +85,19 @@ std::optional<Error> doubt_of(const LabelSurvey& survey, const std::string& file
   const auto of = [&](int64_t count) {
     return std::to_string(count) + " of " + std::to_string(survey.labelled) + " labels";
   };
-  // Words beside numbers are names of classes, unless they are few.
-  const int64_t least =
-      survey.missing == survey.others ? survey.others + 1 : kNumbersPerWord * survey.others;
-  if (survey.has_fraction && survey.others > 0 && survey.numbers >= least) {
+  // Words beside numbers are names of classes, unless they are few. In JSON numbers may be texts.
+  const int64_t words = survey.others - survey.quoted_numbers;
+  const int64_t numbers = survey.numbers + survey.quoted_numbers;
+  const int64_t least = survey.missing == words ? words + 1 : kNumbersPerWord * words;
+  if ((survey.has_fraction || survey.has_quoted_fraction) && survey.others > 0 &&
+      numbers >= least) {
+    const std::string found = survey.numbers > 0
+                                  ? of(survey.numbers) + " are numbers such as " + survey.number +
+                                        ", and " + of(survey.others) + " are none"
+                                  : of(survey.quoted_numbers) + " are numbers in quotes";
     return Error(ErrorCode::bad_data, file,
-                 of(survey.numbers) + " are numbers such as " + survey.number + ", and " +
-                     of(survey.others) + " are none, such as '" + survey.other + "' at " +
-                     survey.other_place + ": numbers to predict, or names of classes?",
+                 found + ", such as '" + survey.other + "' at " + survey.other_place +
+                     ": numbers to predict, or names of classes?",
                  "set task to regression (with bad_rows: skip, rows whose label is no number are "
                  "left out and counted), or to classification (every text is a class)");
   }

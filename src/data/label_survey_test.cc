@@ -55,7 +55,7 @@ TEST(Label_survey, a_column_of_numbers_with_one_that_is_none_is_in_doubt) {
     const auto doubt = doubt_of(survey(all), all);
     return doubt ? std::string(doubt->what()) : std::string();
   };
-  EXPECT_NE(quoted("0.5", "2").find("all 2 labels are numbers in quotes, such as '0.5' at "),
+  EXPECT_NE(quoted("0.5", "2").find("2 of 2 labels are numbers in quotes, such as '0.5' at "),
             std::string::npos);
   EXPECT_EQ(quoted("1.0", "2"), "");
   EXPECT_EQ(quoted("0.5", "x"), "");

@@ -133,10 +133,10 @@ void require_network(const NetworkBuilder& builder, const char* call) {
          "build it of the op's operands: their shapes say how many rows there are");
 }
 
-const TensorType& Tensor::type() const { return builder().state().graph.graph().type(id_); }
+TensorType Tensor::type() const { return builder().state().graph.graph().type(id_); }
 
 int64_t Tensor::dim(int64_t axis) const {
-  const Shape& sizes = shape();
+  const Shape sizes = shape();
   const auto rank = static_cast<int64_t>(sizes.size());
   return sizes[normalize_axis(axis, rank, builder().scope())];
 }

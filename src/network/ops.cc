@@ -113,7 +113,7 @@ Tensor broadcast_to(const Tensor& x, const Shape& shape) {
 }
 
 Tensor upsample_nearest(const Tensor& x, int64_t factor) {
-  const Shape& s = x.shape();
+  const Shape s = x.shape();
   if (s.size() != 4 || factor < 1)
     throw Error(ErrorCode::shape_mismatch, "upsample_nearest",
                 "images are (N, H, W, C) and the factor at least 1, not " + to_string(x.type()) +

@@ -3,6 +3,8 @@
 // in one piece.
 #include <gtest/gtest.h>
 
+#include <functional>
+
 #include "session/testing.h"
 #include "snug/custom_op.h"
 #include "snug/layers.h"
@@ -39,6 +41,20 @@ Network centred_in_evaluation() {
             b.output("z", z);
             b.minimize(b.weighted_mean(z * z));
           }};
+}
+
+TEST(OwnNetwork, a_shape_stays_while_ops_are_added) {
+  // Operands may be evaluated in any order, and each op may move all values.
+  const Network network("shapes", [](NetworkBuilder& b) {
+    Tensor y = linear(b, "l", b.input("x", {kWidth}), 4);
+    for (int i = 0; i < 200; ++i) {
+      const Shape& shape = y.shape();
+      y = tanh(y) - broadcast_to(reduce_mean(y, {1}, true), y.shape());
+      EXPECT_EQ(shape, (Shape{b.rows(), 4}));
+    }
+    b.minimize(b.weighted_mean(y * y));
+  });
+  EXPECT_GT(plan_network(network, options_of()).arena_bytes, 0);
 }
 
 TEST(OwnNetwork, what_couples_rows_in_evaluation_alone_is_not_split) {
@@ -208,6 +224,60 @@ TEST(OwnNetwork, a_mean_over_padded_places_is_refused_unless_it_may_count_them) 
   EXPECT_GT(plan_network(said, options).arena_bytes, 0);
   options.lengths = {16};
   EXPECT_GT(plan_network(plain, options).arena_bytes, 0);
+}
+
+TEST(OwnNetwork, sums_maxima_and_products_over_padded_places_are_refused_without_a_mask) {
+  SessionOptions options = options_of();
+  options.lengths = {8, 16};
+  using Pool = std::function<Tensor(NetworkBuilder&, const Tensor&, const Tensor&)>;
+  const auto scores = [](NetworkBuilder& b, const Tensor& x) {
+    return reshape(linear(b, "score", x, 1), {b.rows(), 1, b.length()});
+  };
+  const auto flat = [](NetworkBuilder& b, const Tensor& x) { return reshape(x, {b.rows(), 4}); };
+  const std::vector<std::pair<std::string, Pool>> refused = {
+      {"reduce_sum is over 16 places, and 8",
+       [](NetworkBuilder&, const Tensor& x, const Tensor&) { return reduce_sum(x, {1}); }},
+      {"reduce_max is over 16 places, and 8",
+       [](NetworkBuilder&, const Tensor& x, const Tensor&) { return reduce_max(x, {1}); }},
+      {"softmax is over 16 places, and 8",
+       [=](NetworkBuilder& b, const Tensor& x, const Tensor&) {
+         return flat(b, matmul(softmax(scores(b, x)), x));
+       }},
+      {"matmul sums up products over 16 places, and 8",
+       [=](NetworkBuilder& b, const Tensor& x, const Tensor&) {
+         return flat(b, matmul(scores(b, x), x));
+       }},
+      {"slice takes place 15 of rows that are filled up, and 7",
+       [=](NetworkBuilder& b, const Tensor& x, const Tensor&) {
+         return flat(b, slice(x, 1, b.length() - 1, b.length()));
+       }},
+      // A place looks at its neighbour, of which there is none behind the last.
+      {"reduce_sum is over 16 places, and 8",
+       [](NetworkBuilder& b, const Tensor& x, const Tensor& mask) {
+         return reduce_sum(pad(slice(x, 1, 1, b.length()), 1, 0, 1) * mask, {1});
+       }}};
+  for (const auto& [text, pool] : refused) {
+    const std::string said =
+        refusal([&] { (void)plan_network(pooled(pool), options); }, ErrorCode::invalid_graph);
+    EXPECT_NE(said.find(text), std::string::npos) << said;
+  }
+  const std::vector<Pool> taken = {
+      [=](NetworkBuilder& b, const Tensor& x, const Tensor&) { return flat(b, slice(x, 1, 0, 1)); },
+      [](NetworkBuilder& b, const Tensor& x, const Tensor& mask) {
+        return reduce_max(x + 1e9 * (mask - fill(b, 1, {1})), {1});
+      },
+      [=](NetworkBuilder& b, const Tensor& x, const Tensor& mask) {
+        const Tensor far = 1e9 * (reshape(mask, {b.rows(), 1, b.length()}) - fill(b, 1, {1}));
+        return flat(b, matmul(softmax(scores(b, x) + far), x));
+      },
+      [=](NetworkBuilder& b, const Tensor& x, const Tensor& mask) {
+        return flat(b, matmul(reshape(mask, {b.rows(), 1, b.length()}), tanh(x)));
+      },
+      [](NetworkBuilder& b, const Tensor& x, const Tensor& mask) {
+        const Tensor zero = fill(b, 0, {1});
+        return reduce_sum(where(greater(mask, zero), exp(x), zero), {1});
+      }};
+  for (const Pool& pool : taken) EXPECT_GT(plan_network(pooled(pool), options).arena_bytes, 0);
 }
 
 }  // namespace

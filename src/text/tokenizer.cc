@@ -425,6 +425,11 @@ void Tokenizer::window(int64_t index, int64_t max_length, int64_t stride,
   }
 }
 
+bool Tokenizer::makes_lower_case() const {
+  NormalizeScratch scratch;
+  return pipeline_.normalizer.apply("A", scratch).text.find('A') == std::string_view::npos;
+}
+
 std::string_view Tokenizer::token(int64_t id) const {
   if (id >= 0 && id < spec_->vocabulary.size()) return spec_->vocabulary.token(id);
   for (const AddedToken& token : spec_->added) {

@@ -108,6 +108,8 @@ class Tokenizer {
   [[nodiscard]] int32_t mask_id() const { return mask_; }
   /// Number of ids, added tokens included.
   [[nodiscard]] int64_t vocab_size() const { return size_; }
+  /// Whether texts lose their capitals before they are cut.
+  [[nodiscard]] bool makes_lower_case() const;
   /// Text of a token; Error{bad_data} for an id out of range.
   [[nodiscard]] std::string_view token(int64_t id) const;
   /// A text that differs where the tokens of some text would.

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The long runs of ./test.sh --all: 20 kills of a longer run and 100 of a short one (kills.py has more), every system call that can
-fail (tests/fault), BERT-mini and BERT-base at five budgets each under hard limits, and ten minutes of random configurations
-(seed: the day, printed).
+fail (tests/fault), BERT-mini and BERT-base at five budgets each under hard limits, ten minutes of random configurations, 500 odd
+tables and 300 odd networks (seed: the day, printed).
 
 usage: run_all.py PATH_TO_SNUG
 """
@@ -80,5 +80,8 @@ if __name__ == "__main__":
     is_good = unittest.TextTestRunner(verbosity=2).run(suite).wasSuccessful()
     seed = int(time.time()) // 86400
     random_configs = [sys.executable, HERE.parent / "random/random_configs.py", "--seed", str(seed), "--seconds", "600"]
-    is_good = subprocess.run(random_configs).returncode == 0 and is_good
+    odd_tables = [sys.executable, HERE.parent / "random/odd_tables.py", "--seed", str(seed), "--count", "500"]
+    odd_networks = [pathlib.Path(common.SNUG).parent / "tests/random/odd_networks", "--seed", str(seed), "--count", "300"]
+    for command in (random_configs, odd_tables, odd_networks):
+        is_good = subprocess.run(command).returncode == 0 and is_good
     sys.exit(not is_good)

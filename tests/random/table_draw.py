@@ -240,7 +240,7 @@ def draw_several(generator, is_plain):
         table.keys.pop("task")
     if is_hot:
         table.names = names
-    if is_hot and generator.random() < 0.5:
+    if is_hot and generator.random() < 0.5 and all(name == name.strip() for name in names):
         table.keys["label_order"] = ",".join(names)
     return table
 
