@@ -10,82 +10,21 @@
 #include <utility>
 #include <vector>
 
-#include "base/expression.h"
 #include "base/numbers.h"
 #include "base/stop.h"
 #include "base/wildcard.h"
 #include "compile/draws.h"
+#include "compile/lora_names.h"
 #include "compile/rewriter.h"
 #include "ops/dropout/dropout.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/matmul/matmul.h"
 #include "snug/error.h"
 
-namespace snug {
+namespace snug::train {
 namespace {
 
-constexpr const char* kWeight = ".weight";
-constexpr const char* kBias = ".bias";
-constexpr const char* kA = ".lora_A.weight";
-constexpr const char* kB = ".lora_B.weight";
-
-[[noreturn]] void refuse_lora(const std::string& what, const std::string& hint) {
-  throw Error(ErrorCode::bad_config, "lora", what, hint);
-}
-
-std::string module_of(const std::string& weight) {
-  return weight.ends_with(kWeight) ? weight.substr(0, weight.rfind(kWeight)) : weight;
-}
-
-Expression expression_of(const std::string& pattern, const std::string& text) {
-  try {
-    return Expression(text);
-  } catch (const BadExpression& bad) {
-    refuse_lora("'" + pattern + "' is no expression that could be read: " + bad.what(),
-                "write it as Python's re does, without what is not supported");
-  }
-}
-
-// PEFT's get_pattern_key.
-bool matches_end(const std::string& expression, const std::string& module) {
-  return expression_of(expression, "(.*\\.)?(" + expression + ")").matches(module);
-}
-
-template <class Number>
-Number value_of(const std::vector<LoraRule<Number>>& rules, const std::string& module,
-                Number otherwise) {
-  const auto found = std::find_if(rules.begin(), rules.end(), [&](const auto& rule) {
-    return matches_end(rule.expression, module);
-  });
-  return found == rules.end() ? otherwise : found->value;
-}
-
-}  // namespace
-
-bool is_rule_for(const std::string& expression, const std::string& weight) {
-  return matches_end(expression, module_of(weight));
-}
-
-AdapterSize adapter_size(const LoraOptions& lora, const std::string& weight) {
-  const std::string module = module_of(weight);
-  const int64_t rank = value_of(lora.rank_pattern, module, lora.r);
-  const double alpha = value_of(lora.alpha_pattern, module, lora.alpha);
-  const auto rows = static_cast<double>(rank);
-  return {rank, alpha / (lora.use_rslora ? std::sqrt(rows) : rows)};
-}
-
-AdapterNames adapter_names(const std::string& weight) {
-  const std::string map = module_of(weight);
-  return {map + kA, map + kB};
-}
-
-bool is_adapter_name(const std::string& weight) {
-  return weight.ends_with(kA) || weight.ends_with(kB);
-}
-
-namespace train {
-namespace {
-
+constexpr std::string_view kAEnd = ".lora_A.weight";
 constexpr const char* kNamesHint = "`snug inspect --weights` lists the names";
 
 void check_rank(int64_t rank) {
@@ -197,7 +136,7 @@ class Targets {
   }
   void take_expression(const std::string& text) {
     const bool is_all = text == kAllLinear;
-    const Expression expression = expression_of(text, is_all ? ".*" : text);
+    const Expression expression = lora_expression(text, is_all ? ".*" : text);
     const std::set<ValueId> maps = is_all ? maps_only() : std::set<ValueId>();
     const bool is_any = take_where([&](ValueId id, const std::string& module) {
       return is_all ? maps.count(id) != 0 : expression.matches(module);
@@ -348,7 +287,7 @@ std::set<std::string> adapted_biases(const NetworkDef& network, const LoraOption
   const Graph graph = builder.take();
   std::set<std::string> biases;
   for (const std::string& weight : Targets(graph, network, lora).weights())
-    biases.insert(module_of(weight) + kBias);
+    biases.insert(module_of(weight).append(kBiasEnd));
   return biases;
 }
 
@@ -370,7 +309,7 @@ std::function<bool(const std::string&)> trained_beside(const NetworkDef& network
       lora.bias == LoraBias::lora_only ? adapted_biases(network, lora) : std::set<std::string>();
   return [lora, biases](const std::string& parameter) {
     const bool is_bias =
-        lora.bias == LoraBias::all && (parameter == "bias" || parameter.ends_with(kBias));
+        lora.bias == LoraBias::all && (parameter == "bias" || parameter.ends_with(kBiasEnd));
     return is_bias || biases.count(parameter) != 0 ||
            SavedModules(lora.modules_to_save).has(parameter);
   };
@@ -378,7 +317,7 @@ std::function<bool(const std::string&)> trained_beside(const NetworkDef& network
 
 InitRule init_of_adapter(const std::string& name, const Shape& shape) {
   // torch's kaiming_uniform with a = sqrt(5), as PEFT's.
-  if (name.ends_with(kA)) return InitRule::uniform(1 / std::sqrt(static_cast<double>(shape[1])));
+  if (name.ends_with(kAEnd)) return InitRule::uniform(1 / std::sqrt(static_cast<double>(shape[1])));
   return InitRule::zeros();
 }
 
@@ -458,5 +397,4 @@ std::vector<std::string> linear_map_patterns(const Graph& graph, const NetworkDe
   return {patterns.begin(), patterns.end()};
 }
 
-}  // namespace train
-}  // namespace snug
+}  // namespace snug::train

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/numbers.h"
 #include "config/option.h"
 #include "io/json_file.h"
 #include "io/json_tree.h"
@@ -37,7 +38,9 @@ using spec::ValueForm;
 
 std::string json_value(const config::Option& option, const std::string& text) {
   if (const auto items = config::items_text(option.form, text)) return *items;
-  if (option.form == ValueForm::text || text == "auto") return io::quote_json(text);
+  // A number may be a word: auto, epoch, end.
+  const bool is_word = option.form == ValueForm::number && !number_in<double>(text);
+  if (option.form == ValueForm::text || text == "auto" || is_word) return io::quote_json(text);
   return text;
 }
 

@@ -399,6 +399,33 @@ TEST(RunConfig, adapters_are_an_object_everywhere) {
                "say their rank");
 }
 
+// math.ceil(max_steps * share) of transformers' TrainerState.
+TEST(RunConfig, how_often_is_a_number_a_share_or_a_word) {
+  const struct {
+    const char* text;
+    int64_t in_10_of_4;  // 10 updates, 4 to an epoch
+    const char* saved;   // as save_steps, and as eval_steps
+    const char* evaluated;
+  } cases[] = {
+      {"3", 3, "3", "3"},          {"500.0", 500, "500", "500"}, {"1e3", 1000, "1000", "1000"},
+      {"0.25", 3, "0.25", "0.25"}, {"0.1", 1, "0.1", "0.1"},     {"0.01", 1, "0.01", "0.01"},
+      {"epoch", 4, "epoch", "0"},  {"end", 0, "0", "end"}};
+  for (const auto& each : cases) {
+    const RunConfig config = from_line({{"save_steps", each.text}, {"eval_steps", each.text}});
+    EXPECT_EQ(config.save_steps.updates(10, 4), each.in_10_of_4) << each.text;
+    EXPECT_EQ(config.eval_steps.updates(10, 4), each.in_10_of_4) << each.text;
+    EXPECT_EQ(config.get("save_steps"), each.saved);
+    EXPECT_EQ(config.get("eval_steps"), each.evaluated);
+    EXPECT_EQ(RunConfig::parse(config.to_yaml(), "dump"), config);
+    EXPECT_EQ(RunConfig::from_json(config.to_json(), "dump"), config);
+  }
+  // What 0 has always meant.
+  EXPECT_EQ(from_line({{"save_steps", "0"}}).save_steps.updates(10, 4), 0);
+  EXPECT_EQ(from_line({{"eval_steps", "0"}}).eval_steps.updates(10, 4), 4);
+  for (const char* text : {"-1", "1.5", "nan", "inf", "1e16", "often", "0.5x"})
+    EXPECT_ERROR((void)from_line({{"save_steps", text}}), "save_steps: '");
+}
+
 TEST(RunConfig, adapters_may_be_written_as_a_lora_config) {
   const RunConfig config = from_yaml(
       "lora:\n  task_type: SEQ_CLS\n  inference_mode: false\n  target_modules: [query, value]\n"

@@ -17,7 +17,7 @@ constexpr std::string_view kFree = "give adamw or sgd with an lr_scheduler_type"
 constexpr std::string_view kAdemamix = "give adamw, or lion, which has one state";
 constexpr std::string_view kLomo = "give sgd, which keeps no states";
 
-constexpr ForeignOptimizer kRows[] = {
+constexpr ForeignOptimizer kOptimizerNames[] = {
     {.name = "adamw_torch_xla", .optim = "adamw"},
     {.name = "adamw_torch_npu_fused", .optim = "adamw"},
     {.name = "adamw_apex_fused", .optim = "adamw"},
@@ -59,12 +59,12 @@ constexpr ForeignOptimizer kRows[] = {
 
 }  // namespace
 
-std::span<const ForeignOptimizer> foreign_optimizers() { return kRows; }
+std::span<const ForeignOptimizer> foreign_optimizers() { return kOptimizerNames; }
 
 const ForeignOptimizer* find_foreign_optimizer(std::string_view name) {
-  const auto* const found = std::find_if(std::begin(kRows), std::end(kRows),
+  const auto* const found = std::find_if(std::begin(kOptimizerNames), std::end(kOptimizerNames),
                                          [&](const auto& row) { return row.name == name; });
-  return found == std::end(kRows) ? nullptr : found;
+  return found == std::end(kOptimizerNames) ? nullptr : found;
 }
 
 }  // namespace snug::config

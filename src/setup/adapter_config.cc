@@ -16,6 +16,8 @@ namespace {
 
 constexpr int64_t kMaxAdapterConfigBytes = 16 << 20;
 constexpr int64_t kMostRank = int64_t{1} << 16;
+constexpr int64_t kMostRules = 1000;
+constexpr size_t kMostRuleBytes = 1000;
 
 // Fields of PEFT's configuration (0.3 to 0.21) that are read, are judged below, or say nothing of
 // the mathematics of adapters whose tensors are there.
@@ -110,7 +112,11 @@ void take_rest(const io::JsonValue& config, LoraOptions& lora) {
     const auto rules = config.find(key);
     if (!rules) return;
     if (!rules->is_object()) rules->fail("must be an object of names and numbers");
+    if (rules->size() > kMostRules)
+      rules->fail("has more than " + std::to_string(kMostRules) + " names");
     for (const std::string& name : rules->keys()) {
+      if (name.size() > kMostRuleBytes)
+        rules->fail("has a name of more than " + std::to_string(kMostRuleBytes) + " bytes");
       try {
         (void)is_rule_for(name, "");
       } catch (const Error& error) {

@@ -12,6 +12,8 @@ void read_adapter_config(std::string_view input) {
   require(train::is_adapter_folder(folder), "the file makes the folder one of adapters");
   const train::AdapterConfig config = train::read_adapter_config(folder);
   require(config.lora.r > 0, "a rank is positive");
+  require(adapter_size(config.lora, "bert.encoder.layer.0.attention.self.query.weight").rank > 0,
+          "a rank of a map is positive");
 }
 
 }  // namespace snug::fuzz
