@@ -18,6 +18,7 @@
 #include "compile/lower.h"
 #include "compile/mixed_precision.h"
 #include "compile/remove_dead.h"
+#include "compile/share_views.h"
 #include "compile/split_prologue.h"
 #include "compile/updates.h"
 #include "compile/value_names.h"
@@ -66,6 +67,9 @@ constexpr Rewrite kProgram[] = {
     // Helpers of gradients that freezing made unnecessary.
     {"remove_dead", always,
      [](Graph graph, const Job& job) { return remove_dead(std::move(graph), job.ops()); }},
+    // Fewer nodes; behind it, since a view that nobody reads might be the first.
+    {"share_views", always,
+     [](Graph graph, const Job& job) { return share_views(std::move(graph), job.ops()); }},
     // No temporary as large as the largest weight gradient.
     {"fuse_accumulate", always,
      [](Graph graph, const Job& job) { return fuse_accumulate(std::move(graph), job.ops()); }},

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "compile/rewriter.h"
+#include "compile/share_views.h"
 #include "compile/value_names.h"
 #include "compile/weight_storage.h"
 #include "graph/text.h"
@@ -70,9 +71,10 @@ std::string stages_of(const NetworkDef& network, const Recipe& recipe, int64_t m
 TEST(Compile, a_program_goes_through_the_rewrites_that_it_asks_for) {
   int built = 0;
   const NetworkDef plain = two_layers(&built);
-  EXPECT_EQ(stages_of(plain, adamw(), 1), "trace forward backward remove_dead fuse_accumulate");
+  EXPECT_EQ(stages_of(plain, adamw(), 1),
+            "trace forward backward remove_dead share_views fuse_accumulate");
   EXPECT_EQ(stages_of(plain, adamw(), 2),
-            "trace forward backward remove_dead fuse_accumulate split_prologue");
+            "trace forward backward remove_dead share_views fuse_accumulate split_prologue");
   NetworkDef drawn = plain;
   drawn.draws = DrawNumbering::operands;
   const NetworkDef changed =
@@ -82,7 +84,7 @@ TEST(Compile, a_program_goes_through_the_rewrites_that_it_asks_for) {
                            .evaluation = {}});
   EXPECT_EQ(stages_of(changed, adamw(), 1),
             "trace number_draws adapters weight_storage mixed_precision direct_reads forward "
-            "backward remove_dead fuse_accumulate");
+            "backward remove_dead share_views fuse_accumulate");
 }
 
 TEST(Compile, a_network_is_built_once_for_each_request) {
@@ -129,6 +131,29 @@ std::string printed(const Graph& graph) {
   verify(graph);
   const std::string text = print(graph);
   return text.substr(text.find('\n') + 1, text.size() - text.find('\n') - 3);
+}
+
+// Not of another phase, of another shape, or what has a name.
+TEST(Share_views, alike_they_are_one) {
+  const std::string head =
+      "  %0 = input \"x\" : f32[2,3]\n"
+      "  %1 = reshape(%0) {shape=[6]} : f32[6] @\"a\" forward\n"
+      "  %2 = exp(%1) : f32[6] @\"a\" forward\n";
+  EXPECT_EQ(
+      printed(share_views(parsed(head + "  %3 = reshape(%0) {shape=[6]} : f32[6] @\"b\" forward\n"
+                                        "  %4 = add(%2, %3) : f32[6] @\"b\" forward\n"
+                                        "  output \"y\" %4\n"),
+                          op_registry())),
+      head +
+          "  %3 = add(%2, %1) : f32[6] @\"b\" forward\n"
+          "  output \"y\" %3\n");
+  const std::string others = head +
+                             "  %3 = reshape(%0) {shape=[6]} : f32[6] @\"b\" backward\n"
+                             "  %4 = reshape(%0) {shape=[3,2]} : f32[3,2] @\"b\" forward\n"
+                             "  %5 = neg(%3) : f32[6] @\"b\" backward\n"
+                             "  %6 = reshape(%0) {shape=[6]} : f32[6] @\"b\" forward\n"
+                             "  output \"flat\" %6\n";
+  EXPECT_EQ(printed(share_views(parsed(others), op_registry())), others);
 }
 
 // Names, outputs, scopes and phases go where values go.
