@@ -9,7 +9,7 @@ disturb one another, and sleeps while another measures. Needs build/release/benc
 OpenBLAS (Debian: libopenblas0-pthread) and PyTorch (pip install torch) where those sides are asked for.
 
 --isa avx2 holds every side to AVX2; avx512 is what a processor with AVX-512 does by itself. Without it: the best of the two that this
-processor has. The arithmetic limit is that of fused multiply-adds on registers alone, with the same instructions on the same threads. A side
+processor has. The arithmetic limit is that of fused multiply-adds on registers only, with the same instructions on the same threads. A side
 beyond it computes with other instructions: then nothing is compared, exit 1. So it is where results differ.
 With --json, the mean and the least go into FILE (bench/results/kernels.json) as records: bench/records.py.
 With --mean and --least, a geometric mean or a ratio to the better of the others below them is exit 1.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The arithmetic limit of this processor: fused multiply-adds on f32 registers alone, on so many
+// The arithmetic limit of this processor: fused multiply-adds on f32 registers only, on so many
 // threads at once. Nothing that multiplies matrices in f32 with the same instructions is faster.
 #pragma once
 

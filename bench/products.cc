@@ -11,7 +11,7 @@
 //   snug-panels  our own product, of a b that was packed before; of one batch
 //   openblas  libopenblas.so.0 as the system has it, loaded when asked for; a batch is divided
 //             among the threads, for it has no call for batches
-//   limit     fused multiply-adds on registers alone; a line is "avx2 SECONDS" or "avx512 SECONDS"
+//   limit     fused multiply-adds on registers only; a line is "avx2 SECONDS" or "avx512 SECONDS"
 #include <dlfcn.h>
 
 #include <algorithm>

@@ -42,7 +42,7 @@ def check_limit(isa, what, rates, limit):
     """Ends the program where a side is faster than registers alone: it uses wider instructions than the comparison is about."""
     for side, rate in rates.items():
         if limit and rate > TOLERANCE * limit:
-            sys.exit(f"\n{what}: {side} computes {rate / 1e9:.1f} GFLOP/s, more than the {limit / 1e9:.1f} of {isa} registers alone. "
+            sys.exit(f"\n{what}: {side} computes {rate / 1e9:.1f} GFLOP/s, more than the {limit / 1e9:.1f} of {isa} registers only. "
                      f"It is not held to {isa}, so nothing is compared.")
 
 

@@ -5,7 +5,7 @@ usage: step_times.py PATH_TO_SNUG [--cases mlp lstm bert-base ...] [--steps 5] [
 
 For each case: the plan's step with speeds measured right before it, and the median over --steps updates of the same run, all rows at the
 largest length, keep-all. With --json, records go into FILE (bench/records.py). With --within, a prediction that is off by more is exit 1. Measure on a machine that does nothing else. (Images of
-other sizes than 32 are planned alone; `snug_bench_costs vgg-16 4 1 --optim sgd --image_size 224` runs them on numbers.)
+other sizes than 32 are planned only; `snug_bench_costs vgg-16 4 1 --optim sgd --image_size 224` runs them on numbers.)
 """
 import argparse
 import json

@@ -29,7 +29,7 @@ void refuse_empty_values(const CLI::App& app, const std::string& what) {
     const std::vector<std::string>& values = option->results();
     if (!option->get_positional() && std::count(values.begin(), values.end(), "") > 0)
       throw Error(ErrorCode::bad_config, option->get_name(), what,
-                  "leave " + option->get_name() + " away, or give it a value");
+                  "omit " + option->get_name() + ", or give it a value");
   }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Two sessions in two threads, each with a network of its own: both plan, train, save as they go,
 // are cancelled from a third thread, resume from what they saved under another budget, and read
-// their weights by name. The weights must be those of one session alone that nothing ever stopped.
+// their weights by name. The weights must be those of a single session that nothing ever stopped.
 //   ./two_sessions [threads of each session]
 #include <snug/snug.h>
 
@@ -162,7 +162,7 @@ int main(int argc, char** argv) try {
   for (int i = 0; i < 2; ++i) {
     require(resumed[i] == learners[i].learn_alone(),
             "session " + std::to_string(i) + ": other bits than alone and unstopped");
-    std::printf("session %d: %lld updates in two runs, %zu tensors equal those of one run alone\n",
+    std::printf("session %d: %lld updates in two runs, %zu tensors equal those of a single run\n",
                 i, static_cast<long long>(learners[i].updates), resumed[i].size());
   }
   return 0;

@@ -52,7 +52,7 @@ class CustomOp {
  public:
   using Shapes = std::function<std::vector<TensorType>(std::span<const TensorType> inputs,
                                                        const Attrs& attributes)>;
-  /// Built of its operands by ops alone: no rows(), inputs, weights, means or marks.
+  /// Built of its operands by ops only: no rows(), inputs, weights, means or marks.
   /// One tensor an input, Tensor() for one that is not differentiable (ids, masks). Where a
   /// gradient ends at an input that is, give zeros: fill(builder, 0, shape).
   using Gradient = std::function<std::vector<Tensor>(const GradientCall&)>;

@@ -3,7 +3,7 @@
 // for Snug's own kernels and oneDNN's alike, since both libraries choose theirs once a process: the
 // best of the processor, unless the environment variable SNUG_MAX_ISA, or oneDNN's own
 // ONEDNN_MAX_CPU_ISA (DNNL_MAX_CPU_ISA), holds them down; the lowest wins. Results are equal to the
-// bit under one set alone.
+// bit under one set only.
 #pragma once
 
 #include <cstdint>

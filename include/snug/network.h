@@ -91,7 +91,7 @@ class NetworkBuilder {
   /// The length that rows are padded to, where SessionOptions::lengths has any; otherwise 0. Where
   /// lengths have names, the one of this name.
   [[nodiscard]] Length length(const std::string& name = {}) const;
-  /// True for the step that trains: dropout and batch statistics belong to it alone.
+  /// True for the step that trains: dropout and batch statistics belong to it only.
   [[nodiscard]] bool training() const;
 
   /// Fed with every batch: one entry of `row_shape` a row, so the value is (rows, row_shape...).
@@ -112,7 +112,7 @@ class NetworkBuilder {
 
   /// A key of random numbers for an op of your own, another one at every call; none in evaluation.
   /// It is i64(3): {seed, updates before this one, first row of the micro-batch in the batch}. Draw
-  /// from these three and from the place of a number in its row alone, and no plan changes what is
+  /// from these three and from the place of a number in its row only, and no plan changes what is
   /// drawn. The seed is that of the session for the first key, in the order in which a walk from
   /// the loss through the operands comes by them; for key k behind it, the lower 63 of the first
   /// two words of philox4x32({k, 0, 0, 1}, seed), shifted right by one.

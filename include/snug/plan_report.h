@@ -103,7 +103,7 @@ struct PlanReport {
   int64_t smallest_budget_bytes = 0;
   int64_t micro_batch = 0;
   int64_t accumulation_steps = 0;
-  bool two_pass_clip = false;   // an update runs its program twice, first for the norm alone
+  bool two_pass_clip = false;   // an update runs its program twice, first for the norm only
   bool packed_weights = false;  // weights are packed once an update for products of few rows
   /// Gradients of one micro-batch that die as they are used: they would be resident if they waited
   /// for the norm of all.
@@ -124,7 +124,7 @@ struct PlanReport {
   std::string row_coupling;
 
   std::vector<PlannedLength>
-      lengths;           // in the order of the options; empty in a plan for evaluation alone
+      lengths;           // in the order of the options; empty in a plan for evaluation only
   int64_t programs = 0;  // of training, update and evaluation
 
   // For people.

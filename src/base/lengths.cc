@@ -42,7 +42,7 @@ std::vector<Lengths> every_combination(const std::map<std::string, std::vector<i
   for (const auto& [name, sizes] : lengths) {
     if (sizes.empty())
       throw Error(ErrorCode::bad_config, "lengths", "'" + name + "' has no lengths",
-                  "give one, or leave the name away");
+                  "give one, or omit the name");
     std::vector<Lengths> longer;
     for (const Lengths& program : programs) {
       for (const int64_t size : sizes) longer.push_back(Lengths(program).set(name, size));

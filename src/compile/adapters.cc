@@ -216,7 +216,7 @@ class Adapters {
     const ValueId weight = product.inputs[*product.op->linear_operand];
     const auto& [a, b] = weights_of(weight, product.attrs.boolean("transpose_b"));
     ValueId x = product.inputs[0];
-    // What is made of weights alone has no rows that masks could follow through a split.
+    // What is made of weights only has no rows that masks could follow through a split.
     if (training_ && lora_.dropout > 0)
       x = dropout(builder_, x, random_key(), lora_.dropout, reads_rows ? 0 : -1);
     ValueId h = matmul(builder_, x, a, {.transpose_a = transpose_a, .transpose_b = true});

@@ -21,7 +21,7 @@ struct MixedPrecision {
   DType dtype = DType::f32;  // bf16 or f16; f32: nothing but what the overrides say
   /// The first that matches decides: f32 denies, 16 bits allow what is not denied.
   std::vector<PrecisionOverride> overrides = {};
-  /// False for a part of the network alone, such as evaluation, where an override may find nothing.
+  /// False for a part of the network only, such as evaluation, where an override may find nothing.
   bool refuses_unused = true;
 
   [[nodiscard]] bool is_on() const { return dtype != DType::f32 || !overrides.empty(); }

@@ -78,7 +78,7 @@ constexpr Rewrite kProgram[] = {
      [](Graph graph, const Job& job) {
        return pack_weights(std::move(graph), job.ops(), job.recipe.packed);
      }},
-    // Last: it takes out what the others made of weights alone.
+    // Last: it takes out what the others made of weights only.
     {"split_prologue", [](const Job& job) { return job.shares_prologue; },
      [](Graph graph, const Job& job) {
        WithPrologue split = split_prologue(std::move(graph));

@@ -4,7 +4,7 @@
 //
 // A run has one training program and one evaluation program for each length. With more than one
 // micro-batch a training program ends with sums of gradients, and the update program, run once an
-// update, clips and updates; what is made of weights alone is the prologue, run before them. In two
+// update, clips and updates; what is made of weights only is the prologue, run before them. In two
 // passes the one training program runs twice (Recipe::has_two_passes).
 #pragma once
 

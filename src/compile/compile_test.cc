@@ -175,7 +175,7 @@ TEST(Rewriter, inserts_replaces_and_drops) {
   EXPECT_EQ(printed(rewriter.take()),
             "  %0 = input \"x\" : f32[2]\n"
             "  %1 = exp(%0) : f32[2] @\"a\" forward\n"
-            "  %2 = scale(%1) {factor=-1} : f32[2] @\"b\" forward\n"
+            "  %2 = scale(%1) {factor=-1.0} : f32[2] @\"b\" forward\n"
             "  %3 = relu(%2) : f32[2] @\"c\" update\n"
             "  %4 = tanh(%3) : f32[2] @\"c\" update\n"
             "  output \"half\" %2\n"

@@ -57,7 +57,7 @@ struct NodeKind {
   double seconds = 0;            // with that share, as what follows
   double uncertain_seconds = 0;  // of these
   std::string text = {};         // signature and shares
-  uint64_t text_hash = 0;        // of `text` alone
+  uint64_t text_hash = 0;        // of `text` only
 };
 
 class Kinds {

@@ -25,7 +25,7 @@ struct Recipe {
   optim::StateStorage states = {};  // in how many bits
   optim::LossScaling scaling = optim::LossScaling::none;
 
-  /// An update of one micro-batch goes through its program twice: first for the norm alone, then
+  /// An update of one micro-batch goes through its program twice: first for the norm only, then
   /// each update follows its gradient, with the coefficient fed.
   bool has_two_passes = false;
   /// Weights that are packed once an update, before the products that read them.

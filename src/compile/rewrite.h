@@ -34,7 +34,7 @@ struct Job {
   Program program;
   BuildRequest request;  // of its forward part
   const Recipe& recipe;  // of training
-  bool shares_prologue;  // what is made of weights alone is made by the prologue's program
+  bool shares_prologue;  // what is made of weights only is made by the prologue's program
   const CompileHooks& hooks;
   const std::vector<Weight>* weights = nullptr;  // behind the forward part
 

@@ -46,7 +46,7 @@ class Choice {
     const std::vector<std::string> trained =
         trainable_names(names, storage.freeze, network.is_frozen);
     if (storage.frozen != DType::f32 && trained.size() == names.size())
-      refuse(kFrozenKey, "no weight is frozen", "set freeze or lora, or leave frozen_dtype away");
+      refuse(kFrozenKey, "no weight is frozen", "set freeze or lora, or omit frozen_dtype");
     trained_.insert(trained.begin(), trained.end());
   }
 
@@ -66,7 +66,7 @@ class Choice {
                  ? "no frozen weight of 4096 elements or more is a linear map or a table of "
                    "embeddings"
                  : "no frozen weight has 4096 elements or more",
-             "leave frozen_dtype away");
+             "omit frozen_dtype");
     return found;
   }
 
@@ -78,7 +78,7 @@ class Choice {
     }
     if (found.empty())
       refuse(kWeightKey, "no trained weight has two dimensions and 4096 elements or more",
-             "leave weight_dtype away");
+             "omit weight_dtype");
     return found;
   }
 

@@ -131,7 +131,7 @@ void RunConfig::validate() const {
          validation_file.empty()
              ? "validation_split is 0: no rows are held out"
              : "rows for evaluation come from validation_file: none are held out",
-         "omit stratify, or hold out a share with validation_split alone");
+         "omit stratify, or hold out a share with validation_split only");
   if (stride > 0 && overlong != "window")
     fail("stride", "there are no windows that could share tokens",
          "set overlong to window, or omit stride");

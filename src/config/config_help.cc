@@ -24,7 +24,7 @@ every verb; a verb takes the keys it needs.
 * `SNUG_MAX_ISA=avx2 | avx512 | avx512_bf16 | amx` in the environment is an upper limit on the processor's instructions that Snug and
   oneDNN use; another word is an error. A limit above the processor holds nothing down: `instruction_set` of the plan (docs/files.md) and
   `snug --version` say what runs. oneDNN's own `ONEDNN_MAX_CPU_ISA` (`DNNL_MAX_CPU_ISA`) counts for both as well, and the lower wins. Speeds
-  are kept for each set. Results are equal to the bit under one set alone: a run that is resumed under another says so.
+  are kept for each set. Results are equal to the bit under one set only: a run that is resumed under another says so.
   On ARM there is one set, `neon`, which is the one word that `SNUG_MAX_ISA` takes there.
 * A key that nobody knows is an error that names the nearest known one.
 * Lists are written `[256, 128]` in YAML and `256,128` on the command line.
@@ -63,7 +63,7 @@ blue), for CIFAR-100 too; where the model's folder has a `preprocessor_config.js
 taken as they are; a `preprocessor_config.json` that asks for another frame (`size`, `crop_pct`, `crop_size`) is refused by `eval` and `predict`; `train` says that it
 takes them as they are, and writes that. A file that asks for other steps (`do_flip_channel_order`, `do_pad`) is refused. Where a batch does not fill its last micro-batch, the rest are rows of zeros that count in no
 loss and no gradient; with batch norm there are none, since an epoch has whole batches
-alone.
+only.
 )";
 
 // Words of `text` in lines of at most `columns`, each behind `indent` spaces.

@@ -74,7 +74,7 @@ Option files(Option option) {
   return option;
 }
 
-/// What the families say of a key that some of them alone take: "of vgg and resnet: ...".
+/// What the families say of a key that only some of them take: "of vgg and resnet: ...".
 std::string help_of(std::string_view key) {
   const std::vector<const ModelFamily*> takers = models::families_with_key(key);
   return "of " + models::names_of(takers) + ": " + models::find_key(*takers.front(), key)->help;
@@ -259,7 +259,7 @@ void add_data(std::vector<Option>& all) {
           &RunConfig::validation_split, number(below_one())),
       key({"stratify",
            "the held-out share has rows of every label in the proportion that all rows "
-           "have, and every label keeps a row to train on; false: rows by seed alone"},
+           "have, and every label keeps a row to train on; false: rows by seed only"},
           &RunConfig::stratify, flag()),
       key({"max_seq_length", "longer texts are what overlong says, and counted", "tokens"},
           &RunConfig::max_seq_length, integer(between(1, 1 << 20))),

@@ -2,7 +2,7 @@
 // Rows drawn with replacement so that every class is as likely as any other: what PyTorch's
 // WeightedRandomSampler does with one over the class's rows as weights. A draw is a pure function
 // of the rows, the seed, the epoch and its number. Rows by class lie in a file, so that memory
-// grows with the classes alone.
+// grows with the classes only.
 #pragma once
 
 #include <cstdint>

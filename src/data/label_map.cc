@@ -88,7 +88,7 @@ void refuse_more_than(int64_t count, const std::vector<std::string>& names, cons
   throw Error(ErrorCode::bad_config, "num_labels",
               std::to_string(count) + " is less than the " + whose + " " +
                   std::to_string(names.size()) + " labels: " + list_labels(names),
-              "leave num_labels away, or remove the rows of the other labels");
+              "omit num_labels, or remove the rows of the other labels");
 }
 
 void add_nameless(std::vector<std::string>& names, int64_t count) {
@@ -295,7 +295,7 @@ std::optional<int32_t> LabelLookup::find(std::string_view label, const std::stri
                 "the label '" + std::string(label) +
                     (found->source == LabelSource::ids ? "' is an id, those before are names"
                                                        : "' is a name, those before are ids"),
-                "give names alone or ids alone in one file");
+                "give only names or only ids in one file");
   }
   source_ = found->source;
   return found->id;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Class labels: their names, their ids, and how ids are found from training data. Ids depend on the
-// set of names alone: numeric order where every label is a number in any spelling ("1.0", "10.0"),
+// set of names only: numeric order where every label is a number in any spelling ("1.0", "10.0"),
 // else bytewise order.
 #pragma once
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The Feistel network of permutation.h. Any round function gives a bijection, since each round adds
-// to one half (modulo its bound) a number that depends on the other half alone.
+// to one half (modulo its bound) a number that depends on the other half only.
 #include "data/permutation.h"
 
 #include "base/check.h"

@@ -125,7 +125,7 @@ Split split_by_label(int64_t rows, const std::function<int32_t(int64_t row)>& la
   if (marks->marked() == 0)
     throw Error(ErrorCode::bad_data, "stratify",
                 "every label has one row: none can be held out and leave a row to train on",
-                "leave stratify away, or set validation_split to 0");
+                "omit stratify, or set validation_split to 0");
   split.validation.size_ = marks->marked();
   split.validation.is_marked_ = true;
   split.train.size_ = rows - marks->marked();

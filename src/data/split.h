@@ -54,7 +54,7 @@ struct Split {
 /// As many rows, of every label in proportion to its rows (the largest remainders are rounded up);
 /// every label keeps a row to train on, so fewer are held out where many labels have one row. Asks
 /// for the label of every row twice, in their order. Throws as split_rows does, and
-/// Error{bad_data} where every label has one row alone.
+/// Error{bad_data} where every label has one row only.
 [[nodiscard]] Split split_by_label(int64_t rows,
                                    const std::function<int32_t(int64_t row)>& label_of,
                                    double validation_split, uint64_t seed);

@@ -87,7 +87,7 @@ struct DataReport {
   IdVector<int64_t> length_counts{};        // by length in tokens, 0 .. max_length
   IdVector<int64_t> label_counts{};         // by label id: how often it stands in a row
   std::vector<std::string> bad_examples{};  // the first few
-  std::vector<std::string> lost_labels{};   // of rows dropped alone: the first few
+  std::vector<std::string> lost_labels{};   // of rows dropped only: the first few
   bool operator==(const DataReport&) const = default;
 };
 

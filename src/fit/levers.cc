@@ -150,7 +150,7 @@ void add_two_passes(const Request& request, std::vector<Lever>& levers) {
   if (!request.recipe.waits_for_norm()) return;
   for (const bool has_two_passes : {true, false}) {
     if (request.two_pass_clip == has_two_passes) continue;
-    // Without clipping an update waits for a dynamic loss scale alone, which fp16 brings.
+    // Without clipping an update waits for a dynamic loss scale only, which fp16 brings.
     LeverKeys keys;
     if (has_two_passes && request.recipe.max_grad_norm == 0) keys = taken_of(request, {"fp16"});
     keys.emplace_back("two_pass_clip", has_two_passes ? "true" : "false");

@@ -15,7 +15,7 @@
 namespace snug::train {
 
 /// One lever, or a series of them: the same key with falling values, or the same keys and one more,
-/// each of which needs less. A table has the first alone.
+/// each of which needs less. A table has the first only.
 struct Lever {
   struct Setting {
     std::string words;    // to append to the command: "--optim sgd"

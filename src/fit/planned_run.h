@@ -26,9 +26,9 @@ struct RunPlan {
   PlanReport report;
   int64_t micro_batch = 0;
   int64_t accumulation_steps = 0;
-  bool has_two_passes = false;        // Recipe
-  PackedWeights packed;               // Recipe
-  std::vector<PlannedProgram> train;  // in the order of the request; empty for evaluation alone
+  bool has_two_passes = false;             // Recipe
+  PackedWeights packed;                    // Recipe
+  std::vector<PlannedProgram> train;       // in the order of the request; empty for evaluation only
   std::optional<PlannedProgram> prologue;  // before the micro-batches, and before evaluation
   std::optional<PlannedProgram> update;    // behind them
   std::vector<PlannedProgram> eval;        // in the same order

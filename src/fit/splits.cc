@@ -225,13 +225,13 @@ static void check_two_passes(const RunPlanRequest& request) {
   if (!request.recipe.waits_for_norm() || !request.recipe.updates)
     throw Error(ErrorCode::bad_config, "two_pass_clip",
                 "no update waits for the norm of its gradients: max_grad_norm is 0",
-                "leave it away: each update follows its gradient anyway");
+                "omit it: each update follows its gradient anyway");
   if (request.micro_batch > 0 && request.micro_batch != request.global_batch)
     throw Error(ErrorCode::bad_config, "two_pass_clip",
                 "a micro-batch of " + std::to_string(request.micro_batch) +
                     " is not the batch of " + std::to_string(request.global_batch) +
                     ", and two passes need one micro-batch",
-                "leave micro_batch_size away, or two_pass_clip");
+                "omit micro_batch_size, or two_pass_clip");
 }
 
 Recipe recipe_for(const RunPlanRequest& request, const SplitForm& form) {
@@ -301,11 +301,11 @@ std::vector<int64_t> micro_batches_of(const RunPlanRequest& request) {
   const bool must_be_equal = !coupling.empty();
   if (must_be_equal && given > 0 && given != batch) {
     if (!request.allow_coupled_split) {
-      throw Error(ErrorCode::bad_config, "micro_batch_size",
-                  "the model " + coupling + ", and a micro-batch of " + std::to_string(given) +
-                      " is not the batch of " + std::to_string(batch),
-                  "leave it away, or set " + split_key(request) +
-                      " to train on the rows of micro-batches alone");
+      throw Error(
+          ErrorCode::bad_config, "micro_batch_size",
+          "the model " + coupling + ", and a micro-batch of " + std::to_string(given) +
+              " is not the batch of " + std::to_string(batch),
+          "omit it, or set " + split_key(request) + " to train on the rows of micro-batches only");
     }
     if (batch % given != 0) {
       throw Error(ErrorCode::bad_config, "micro_batch_size",
@@ -521,7 +521,7 @@ Splits make_splits(const RunPlanRequest& request, const Backend& backend) {
     splits.push_back(std::move(split));
     keep_best_graph(splits, request, best);
   };
-  std::vector<Split> models;  // that are tried for their schedules alone
+  std::vector<Split> models;  // that are tried for their schedules only
   models.reserve(2 * sizes.size() + 1);
   // The form with packed weights follows the schedules of the one without. Returns where that is.
   const auto add_forms = [&](Split plain) -> const Split* {

@@ -72,7 +72,7 @@ class GraphBuilder {
   Graph graph_;
   std::unordered_set<std::string> names_;  // of the graph's values, once they are asked for
   bool has_names_ = false;
-  std::unordered_set<std::string> borrowed_;  // weights that have been shared alone so far
+  std::unordered_set<std::string> borrowed_;  // weights that have been shared only so far
   SharedText scope_;
   bool shares_weights_ = false;
   std::vector<int32_t> parts_;

@@ -69,7 +69,7 @@ struct AttrSpec {
 inline AttrSpec required_attr(std::string name, AttrValue kind_sample) {
   return {std::move(name), std::move(kind_sample), true};
 }
-/// A random key, a position: nodes that differ in it alone take the same time and scratch.
+/// A random key, a position: nodes that differ in nothing else take the same time and scratch.
 inline AttrSpec neutral(AttrSpec attr) {
   attr.is_neutral = true;
   return attr;
@@ -101,7 +101,7 @@ struct VjpArgs {
   [[nodiscard]] ValueId in(size_t index) const { return node.inputs[index]; }
   [[nodiscard]] ValueId out(size_t index) const { return node.outputs[index]; }
   [[nodiscard]] const TensorType& type(ValueId id) const;
-  /// Whether it is made of weights alone, so that its gradient is a sum over the batch: in f32,
+  /// Whether it is made of weights only, so that its gradient is a sum over the batch: in f32,
   /// however it is stored.
   [[nodiscard]] bool is_of_weights(ValueId id) const;
 };

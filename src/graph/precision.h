@@ -13,7 +13,7 @@ namespace snug {
 ///   infer   may store 16 bits, computing in f32: in 16 bits between ops that do
 ///   deny    in f32, and so is what follows it and might be 16 bits
 ///   clear   changes no number: as what stands beside it
-///   none    in f32 alone, and says nothing of its neighbours
+///   none    in f32 only, and says nothing of its neighbours
 enum class Paint : uint8_t { allow, infer, deny, clear, none };
 
 struct Precision {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How the rows of a batch go through an op: by which axis of its output they are told apart, if
-// each of them depends on its own row alone. That is what lets a batch be split without another
+// each of them depends on its own row only. That is what lets a batch be split without another
 // result. The rows are the outermost factor of their axis, so (rows * T, C) still has them at axis
 // 0.
 #pragma once

@@ -73,7 +73,7 @@ bool has_wildcard(std::string_view path) {
   return path.find_first_of("*?[") != std::string_view::npos;
 }
 
-// Goes back to the last star alone: no pattern takes more than the product of the two lengths.
+// Goes back to the last star only: no pattern takes more than the product of the two lengths.
 bool matches_pattern(std::string_view name, std::string_view pattern) {
   if (name.starts_with('.') && !pattern.starts_with('.')) return false;
   size_t at = 0;

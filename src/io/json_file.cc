@@ -45,7 +45,7 @@ struct JsonValue::Document {
 
 namespace {
 
-// Finds the place of a node, since none is kept: it is asked for in errors alone.
+// Finds the place of a node, since none is kept: it is asked for in errors only.
 bool find_path(const JsonNode& from, const JsonNode* wanted, std::string& path) {
   if (&from == wanted) return true;
   if (from.children == nullptr) return false;

@@ -23,7 +23,7 @@ class TextFile {
   explicit TextFile(const std::string& path, Gzip gzip = Gzip::is_refused);
 
   /// At the file's beginning: skips a byte order mark of UTF-8, and reads carriage returns as line
-  /// feeds where the file's first part has those alone (as files of old Macintoshes, and of
+  /// feeds where the file's first part has those only (as files of old Macintoshes, and of
   /// spreadsheets that save for them). Throws Error{bad_data} for a file that is UTF-16 or
   /// compressed.
   void begin_text();

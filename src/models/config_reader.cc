@@ -125,7 +125,7 @@ void ConfigReader::check_ids_of_labels(const std::vector<std::string>& labels,
     const int64_t id = field.as_int(0, kMaxLabels);
     const bool is_known = id < std::ssize(labels);
     if (labels.empty() || (is_known && labels[static_cast<size_t>(id)] == label)) continue;
-    // transformers leaves its own names there where id2label alone was set.
+    // transformers leaves its own names there where only id2label was set.
     if (label == "LABEL_" + std::to_string(id) && names.count(label) == 0) continue;
     field.fail("is " + std::to_string(id) + ", which id2label " +
                    (is_known ? "calls " + io::quote_json(labels[static_cast<size_t>(id)])

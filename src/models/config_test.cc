@@ -124,7 +124,7 @@ TEST(Bert_config, wrong_types_and_values_name_the_key) {
       [](const char* json) { return bert_config_from_json(json, "dir/config.json"); });
 }
 
-// transformers leaves its own names in label2id where id2label alone was set.
+// transformers leaves its own names in label2id where only id2label was set.
 TEST(Bert_config, names_of_transformers_in_label2id_contradict_nothing) {
   const BertConfig config = bert_config_from_json(
       R"({"id2label": {"0": "a", "1": "b"}, "label2id": {"LABEL_0": 0, "LABEL_1": 1}})",

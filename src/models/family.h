@@ -51,14 +51,14 @@ void take_labels(const ModelFacts& facts, int64_t& num_labels, std::vector<std::
 struct ModelKey {
   std::string name;
   std::string help;          // for the list of keys; empty: what the key's declaration says
-  bool is_of_fresh = false;  // of presets alone: a file has its own
+  bool is_of_fresh = false;  // of presets only: a file has its own
 };
 
 /// The size of one program in parts of about 45 nodes each, forward and backward: what a process
 /// needs besides arena and resident values, and what planning takes, follow from it.
 struct ProgramSize {
   int64_t parts = 0;        // of rows of the length that was asked for
-  int64_t layer_parts = 0;  // beside them, whatever the length: in the program that runs alone
+  int64_t layer_parts = 0;  // beside them, whatever the length: in the program that runs only
 };
 
 /// May the weight be absent in a folder? The body never; pooler and head each as a whole, and are
@@ -78,7 +78,7 @@ class Architecture {
   [[nodiscard]] virtual bool is_equal(const Architecture& other) const = 0;
   /// Its config.json: what ModelFamily::read reads.
   [[nodiscard]] virtual std::string config_json() const = 0;
-  /// With the values of the family's keys that are not of presets alone.
+  /// With the values of the family's keys that are not of presets only.
   [[nodiscard]] virtual ArchitecturePtr with_keys(const RunConfig& run) const = 0;
   [[nodiscard]] virtual ArchitecturePtr with_facts(const ModelFacts& facts) const = 0;
   /// Throws Error{bad_config} at `where` for sizes that cannot be.

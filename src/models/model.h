@@ -36,7 +36,7 @@ enum class HeadKind : uint8_t { row, token };
 struct Head {
   HeadKind kind = HeadKind::row;
   std::string problem_type{};  // Hugging Face's word in config.json; empty: not said
-  // problem_type follows from there being one label: true of trained weights alone, since headless
+  // problem_type follows from there being one label: true of trained weights only, since headless
   // bases have any number of labels. A config.json that is written says it, so heads are equal
   // however they came by it.
   bool is_implied = false;

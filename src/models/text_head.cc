@@ -136,7 +136,7 @@ void check_text_head(const TextHead& text_head, HeadKind kind, int64_t layers, d
   const std::string count = std::to_string(text_head.pooling_layers);
   if (kind == HeadKind::token && text_head.pooling != Pooling::own) {
     refuse("pooling", "the head has a result for every token: there is nothing to pool",
-           "leave pooling away; pooling_layers works for tokens, too");
+           "omit pooling; pooling_layers works for tokens, too");
   }
   if (text_head.pooling_layers > layers) {
     refuse("pooling_layers",
@@ -150,7 +150,7 @@ void check_text_head(const TextHead& text_head, HeadKind kind, int64_t layers, d
   if (text_head.multi_sample_dropout > 1 && dropout == 0) {
     refuse("multi_sample_dropout",
            "the dropout before the classifier is 0: all masks would be the same",
-           "leave multi_sample_dropout away, or set hidden_dropout_prob");
+           "omit multi_sample_dropout, or set hidden_dropout_prob");
   }
 }
 

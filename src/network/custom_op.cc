@@ -60,7 +60,7 @@ std::vector<TensorType> infer(const CustomOp& op, const InferArgs& args) {
 
 // The op's own builder calls, on the graph that the backward part is appended to.
 std::vector<ValueId> gradient_of(const CustomOp& op, const VjpArgs& args) {
-  static const BuildRequest request;  // a gradient knows its operands' shapes alone
+  static const BuildRequest request;  // a gradient knows its operands' shapes only
   NetworkFacts unused;
   NetworkBuilder::State state{
       .graph = args.builder, .request = request, .facts = unused, .is_gradient = true};

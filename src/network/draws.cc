@@ -25,7 +25,7 @@ IdVector<bool> fed_values(const Graph& graph) {
   return is_fed;
 }
 
-// Dropout by row of what is made of weights and constants alone.
+// Dropout by row of what is made of weights and constants only.
 std::vector<NodeId> draws_of_constants(const Graph& graph) {
   std::vector<NodeId> found;
   const auto draws_by_row = [](const Node& node) {

@@ -45,7 +45,7 @@ struct NetworkFacts {
   std::vector<std::string> outputs;
   std::string coupling;       // of rows in training; empty: none
   std::string eval_coupling;  // in evaluation
-  /// Of the graph built last: values whose rows must depend on their own row alone.
+  /// Of the graph built last: values whose rows must depend on their own row only.
   std::vector<ValueId> by_row;
   bool counts_padding = false;  // what fills shorter rows up may count
   /// Weights of parts that share theirs, and how many parts have each where there are the most.
@@ -77,11 +77,11 @@ struct NetworkBuilder::State {
   std::map<std::string, InitRule> shared_rules = {};
   std::map<std::string, int64_t> uses = {};  // parts that have a weight or share it
   std::vector<ValueId> means = {};
-  std::vector<ValueId> by_row = {};  // values whose rows must depend on their own row alone
+  std::vector<ValueId> by_row = {};  // values whose rows must depend on their own row only
   bool is_gradient = false;          // of a caller's op: it has operands, and no network around it
 };
 
-/// Throws Error{invalid_graph} in the gradient of an op, which is built of its operands alone.
+/// Throws Error{invalid_graph} in the gradient of an op, which is built of its operands only.
 void require_network(const NetworkBuilder& builder, const char* call);
 /// Throws Error{invalid_graph} for a name that updates and batches have for themselves.
 void check_name(const NetworkBuilder& builder, const std::string& name);
@@ -124,7 +124,7 @@ ValueId build_network(const Network& network, GraphBuilder& graph, const BuildRe
                       NetworkFacts& facts);
 
 /// The network with its facts: what is `known` beforehand, and what its function says, here of one
-/// row of length 1. Planning then builds it for its programs alone.
+/// row of length 1. Planning then builds it for its programs only.
 [[nodiscard]] Network with_known_facts(const Network& network, NetworkFacts known);
 
 /// The ops of the program and these. Throws Error{bad_config} for one that says too little, or a

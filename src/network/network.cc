@@ -144,7 +144,7 @@ void check_lengths(const Probing& its, const std::vector<Lengths>& lengths,
   for (const auto& [name, most] : longest.by_name()) {
     if (facts.lengths.count(name) == 0)
       fail(network, "it asks for no length" + (name.empty() ? "" : " '" + name + "'"),
-           "build it with b.length(), or leave the length away in SessionOptions::lengths");
+           "build it with b.length(), or omit the length in SessionOptions::lengths");
     const auto shorter = std::find_if(
         lengths.begin(), lengths.end(),
         [&, &name = name, most = most](const Lengths& each) { return each.of(name) < most; });
@@ -275,7 +275,7 @@ NetworkFacts find_facts(const Probing& its, const std::vector<Lengths>& lengths)
   find_coupling(its, false, evaluated, probe(its, false, longest, other, kOtherRows), facts);
   for (const std::string& name : weights_in(evaluated)) {
     if (std::find(trained.begin(), trained.end(), name) == trained.end())
-      fail(network, "the weight '" + name + "' is used in evaluation alone",
+      fail(network, "the weight '" + name + "' is used in evaluation only",
            "build the same network in training");
   }
   std::set<std::string> names;

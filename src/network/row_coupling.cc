@@ -34,7 +34,7 @@ int axis_of_rows(const RowProbe& probe, ValueId id) {
   return found;
 }
 
-// What is made of weights and constants alone, and has rows all the same: the same for each row, or
+// What is made of weights and constants only, and has rows all the same: the same for each row, or
 // as many numbers as there are rows, of which a row has others in another micro-batch.
 int axis_of_constant(const RowProbe& probe, const Node& node) {
   const int axis = axis_of_rows(probe, node.outputs.front());

@@ -111,7 +111,7 @@ void check_groups(const GroupRules& rules, const std::vector<std::string>& train
     const bool is_trained =
         std::any_of(trained.begin(), trained.end(),
                     [&](const std::string& name) { return matches_wildcard(rule.match, name); });
-    if (!is_trained) refuse(rule.match, "matches weights alone that are frozen", "leave it away");
+    if (!is_trained) refuse(rule.match, "matches only weights that are frozen", "omit it");
   }
 }
 

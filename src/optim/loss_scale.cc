@@ -54,7 +54,7 @@ LossScaleRule make_loss_scale(const std::string& word, double least) {
   if (least == 0) return rule;
   if (rule.scaling != LossScaling::dynamic)
     refuse("loss_scale_min", "loss_scale is " + word + ", which never falls",
-           "leave it away, or set loss_scale to dynamic");
+           "omit it, or set loss_scale to dynamic");
   if (!(least >= kLeast && least <= rule.initial))
     refuse("loss_scale_min",
            number_text(least) + " is not above 0 and at most " + number_text(rule.initial) +

@@ -65,7 +65,7 @@ optim_bits_overrides:
 
 `optim_codec: default` is Snug's own: a code is a floating-point number whose exponent has as many bits as the spread of its block asks for, so small numbers beside
 large ones keep their relative precision; rounding is dithered by a sequence over elements and updates, so a state that moves by
-less than a step an update moves on the average by what it should. `bnb` is bitsandbytes' dynamic map, code for code what its package computes on a CPU (but for blocks of zeros alone, which decode to zeros from either code).
+less than a step an update moves on the average by what it should. `bnb` is bitsandbytes' dynamic map, code for code what its package computes on a CPU (but for blocks of zeros only, which decode to zeros from either code).
 `src/ops/optimizer/optimizer_codec.h` defines both; docs/results.md compares them.
 
 sgd without momentum and adafactor have no such states: there `optim_bits: 8` is refused. The three keys stay as a run began with them. A plan lists every

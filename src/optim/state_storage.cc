@@ -72,7 +72,7 @@ void check_storage(const StateStorage& storage, const Options& options,
     throw Error(ErrorCode::bad_config, "optim_bits",
                 *options.optimizer->name +
                     " has no states of a weight's size: there is nothing to store in 8 bits",
-                "leave it away, or give another optim (adamw, lion)");
+                "omit it, or give another optim (adamw, lion)");
   for (const StateBits& rule : storage.overrides) {
     const bool is_used = std::any_of(names.begin(), names.end(), [&](const std::string& name) {
       return matches_wildcard(rule.match, name);
@@ -87,7 +87,7 @@ void check_storage(const StateStorage& storage, const Options& options,
     if (!is_trained)
       throw Error(ErrorCode::bad_config, "optim_bits_overrides",
                   "every weight that the pattern '" + rule.match + "' matches is frozen",
-                  "leave it away: what is frozen has no states");
+                  "omit it: what is frozen has no states");
     const bool wins = std::any_of(owners.begin(), owners.end(), [&](const StateOwner& owner) {
       const auto first = rule_of(storage, owner.name);
       return first != storage.overrides.end() && &*first == &rule;
@@ -105,7 +105,7 @@ void check_storage(const StateStorage& storage, const Options& options,
     throw Error(ErrorCode::bad_config, "optim_bits",
                 "no state would be in 8 bits: each weight that is trained has fewer than " +
                     std::to_string(kFewestCodedElements) + " elements, or is a table of embeddings",
-                "leave it away, or name weights in optim_bits_overrides");
+                "omit it, or name weights in optim_bits_overrides");
 }
 
 }  // namespace snug::optim

@@ -230,7 +230,7 @@ void Executable::run_again(const Bound& bound) {
                 "the op gives other bytes when it runs again on the same operands, or does not "
                 "write all of its output " +
                     std::to_string(i),
-                "let its kernel depend on its operands and attributes alone (no counter, clock or "
+                "let its kernel depend on its operands and attributes only (no counter, clock or "
                 "random numbers but those of random_key()): a plan may run it again");
   }
 }

@@ -133,7 +133,7 @@ TEST(Accumulation, T1_labels_in_another_shape_and_labels_that_are_computed) {
   EXPECT_NE(error.find("-100 where they are an input"), std::string::npos) << error;
 }
 
-// Ten rows in batches of four: the third update is the mean of its two rows alone.
+// Ten rows in batches of four: the third update is the mean of its two rows only.
 TEST(Accumulation, T2_the_rows_that_are_left_over_are_a_batch_of_their_own) {
   const Tokens left({5, 3});
   for (const int64_t micro_batch : {1, 2, 4}) {

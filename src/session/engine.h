@@ -94,7 +94,7 @@ class Engine {
   /// Programs by lengths, in the order of the plan.
   [[nodiscard]] Executable& train(size_t bucket) { return *train_[bucket]; }
   [[nodiscard]] Executable& eval(size_t bucket) { return *eval_[bucket]; }
-  /// Makes what all programs read that is made of weights alone. Call it where weights may have
+  /// Makes what all programs read that is made of weights only. Call it where weights may have
   /// changed since: before the micro-batches of an update, and before evaluation.
   void run_prologue() {
     if (prologue_) run(*prologue_);

@@ -160,7 +160,7 @@ void Feeder::check_source() const {
     if (std::none_of(facts_.inputs.begin(), facts_.inputs.end(),
                      [&](const FedInput& input) { return input.name == column; }))
       throw Error(ErrorCode::bad_data, column, "the network has no input of this name",
-                  "leave it away, or give it to input()");
+                  "omit it, or give it to input()");
   }
 }
 

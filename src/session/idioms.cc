@@ -23,8 +23,7 @@ void check_no_optimizer(const SessionOptions& options) {
   const TrainSpec given = spec::spec_of(options);
   for (const spec::Field& field : spec::fields()) {
     if (field.is_of_update && field.json(given) != field.json(TrainSpec()))
-      fail(field.name, "gradients alone have no optimizer",
-           "leave it away, or train with Session::step");
+      fail(field.name, "gradients alone have no optimizer", "omit it, or train with Session::step");
   }
 }
 
@@ -74,7 +73,7 @@ Session gradients(const Network& ys, const std::vector<std::string>& xs,
                   const Checkpoints& checkpoints, SessionOptions options) {
   check_no_optimizer(options);
   if (!options.recompute.empty())
-    fail("recompute", "the checkpoints say already what is recomputed", "leave it away");
+    fail("recompute", "the checkpoints say already what is recomputed", "omit it");
   options.only_gradients = true;
   options.recompute = checkpoints.strategy();
   options.freeze = frozen_by(ys, xs, options);
@@ -90,7 +89,7 @@ Session gradients(const Network& ys, const std::vector<std::string>& xs,
 RecomputeOptimizer::RecomputeOptimizer(SessionOptions optimizer) : options_(std::move(optimizer)) {
   if (!options_.recompute.empty())
     fail("recompute", "the options say already what is recomputed: '" + options_.recompute + "'",
-         "leave it away, or do without RecomputeOptimizer");
+         "omit it, or do without RecomputeOptimizer");
 }
 
 RecomputeOptimizer& RecomputeOptimizer::set_checkpoints(const Checkpoints& checkpoints) {

@@ -282,7 +282,7 @@ TEST(Lora, what_is_no_linear_map_is_refused_by_name) {
   };
   EXPECT_NE(text({.match = {"zz.*"}}).find("the pattern 'zz.*' matches no weight"),
             std::string::npos);
-  EXPECT_NE(text({.match = {"*.bias"}}).find("matches vectors alone"), std::string::npos);
+  EXPECT_NE(text({.match = {"*.bias"}}).find("matches vectors only"), std::string::npos);
   EXPECT_NE(text({.match = {"in.*"}, .r = 0}).find("rank r of 0"), std::string::npos);
   EXPECT_NE(text({.match = {"in.*"}, .dropout = 1}).find("dropout"), std::string::npos);
   EXPECT_NE(text({.match = {"in.*"}, .alpha = 0}).find("alpha"), std::string::npos);

@@ -293,7 +293,7 @@ TEST(SessionMisuse, ops_of_the_program_that_say_what_cannot_be) {
   (void)refusal([&] { (void)plan_network(none, options_of()); });
 }
 
-// A gradient has operands alone: what it asks of the network around it is not there.
+// A gradient has operands only: what it asks of the network around it is not there.
 TEST(SessionMisuse, gradients_of_the_programs_ops_that_ask_for_a_network) {
   const auto step_with = [](const std::function<void(NetworkBuilder&, const Tensor&)>& also) {
     const auto op = std::make_shared<CustomOp>();

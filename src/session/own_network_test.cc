@@ -212,7 +212,7 @@ TEST(OwnNetwork, a_mean_over_padded_places_is_refused_unless_it_may_count_them) 
     return b.training() ? masked : reduce_mean(x, {1});
   });
   (void)refusal([&] { (void)plan_network(in_evaluation, options); }, ErrorCode::invalid_graph);
-  // What is right, what is said, and what has one length alone.
+  // What is right, what is said, and what has one length only.
   const Network masked = pooled([](NetworkBuilder&, const Tensor& x, const Tensor& mask) {
     return reduce_sum(x * mask, {1}) / reduce_sum(mask, {1});
   });

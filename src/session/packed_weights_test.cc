@@ -269,7 +269,7 @@ TEST(Packed_weights, are_a_part_of_a_saved_plan) {
       EXPECT_EQ(replayed.packed, plan.packed);
       EXPECT_EQ(replayed.arena_bytes, plan.arena_bytes);
       EXPECT_TRUE(trained(request, replayed, backend) == trained(request, plan, backend));
-      // It is of this form alone.
+      // It is of this form only.
       again.packs_weights = !packs_weights;
       EXPECT_THROW((void)make_run_plan(again, backend), Error);
     }

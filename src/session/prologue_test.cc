@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is made of weights alone is made once an update, is always of the weights as they are, and
+// What is made of weights only is made once an update, is always of the weights as they are, and
 // changes no bit.
 #include <gtest/gtest.h>
 

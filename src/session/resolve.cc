@@ -32,7 +32,7 @@ optim::GroupRules groups_of(const TrainSpec& spec) {
   return groups;
 }
 
-// What is said for one length alone is true for several: they are above 0 and rise.
+// What is said for a single length is true for several: they are above 0 and rise.
 void check_lengths(const std::vector<Lengths>& programs) {
   if (programs.empty()) return;
   if (programs.size() > kMostPrograms)
@@ -123,7 +123,7 @@ void check_sizes(const TrainSpec& spec) {
                   "give max_steps");
   if (spec.only_gradients && spec.only_evaluation)
     refuse_option("only_evaluation", "a session without training programs has no gradients",
-                  "leave only_gradients away");
+                  "omit only_gradients");
   check_lengths(spec.lengths);
 }
 
@@ -132,15 +132,14 @@ void check_effect(const ResolvedSpec& resolved) {
   const TrainSpec& spec = resolved.spec;
   const optim::StateStorage& storage = resolved.recipe.states;
   if (!optim::has_codes(storage.bits, storage.overrides)) {
-    const char* hint = "give optim_bits 8 too, or leave it away";
+    const char* hint = "give optim_bits 8 too, or omit it";
     if (!spec.optim_bits_overrides.empty())
       refuse_option("optim_bits_overrides", "every state is in 32 bits anyway", hint);
     if (spec.optim_codec != TrainSpec().optim_codec)
       refuse_option("optim_codec", "no state is in 8 bits", hint);
   }
   if (!spec.lora.is_on() && spec.lora != LoraOptions())
-    refuse_option("lora", "no weight has an adapter",
-                  "name linear maps in lora.match, or leave it away");
+    refuse_option("lora", "no weight has an adapter", "name linear maps in lora.match, or omit it");
   const MixedPrecision& training = resolved.changes.training;
   const MixedPrecision& evaluation = resolved.changes.evaluation;
   const std::vector<PrecisionOverride>& rules = training.overrides;
@@ -149,7 +148,7 @@ void check_effect(const ResolvedSpec& resolved) {
                                          [](const auto& rule) { return rule.dtype != DType::f32; });
   if (!rules.empty() && !is_any_narrow)
     refuse_option("precision_overrides", "everything is in float32 anyway",
-                  "give bf16 or fp16 too, or leave it away");
+                  "give bf16 or fp16 too, or omit it");
 }
 
 }  // namespace

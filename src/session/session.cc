@@ -207,7 +207,7 @@ void Session::Impl::feed(const RowSource& batch) {
   check_cancelled(options);
   if (options.only_evaluation)
     throw Error(ErrorCode::bad_config, "only_evaluation", "the session has no training programs",
-                "leave only_evaluation away");
+                "omit only_evaluation");
   if (batch.rows() > options.batch_rows)
     throw Error(ErrorCode::bad_data, "rows",
                 std::to_string(batch.rows()) + " rows are more than the batch of " +
@@ -276,7 +276,7 @@ StepResult Session::step(const RowSource& batch, const StepOptions& options) {
   Impl& it = *impl_;
   if (it.planned->options.only_gradients)
     throw Error(ErrorCode::bad_config, "only_gradients", "the session has no optimizer to step",
-                "call gradients, or leave only_gradients away");
+                "call gradients, or omit only_gradients");
   if (options.learning_rate) {
     TrainSpec spec;
     spec.learning_rate = *options.learning_rate;

@@ -195,7 +195,7 @@ Session Session::resume(const Network& network, const std::string& folder,
     throw Error(ErrorCode::bad_config, "micro_batch_size",
                 "the session began with " + std::to_string(saved.micro_batch) + ", not " +
                     std::to_string(options.micro_batch_size),
-                "leave it away");
+                "omit it");
   SessionOptions own = options;
   own.has_initial_values = false;
   own.draw_numbering = saved.draw_numbering;

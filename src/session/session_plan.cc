@@ -161,7 +161,7 @@ train::RunPlan planned(const Network& network, const NetworkDef& def, const RunS
                   "the saved plan has two_pass_clip " +
                       std::string(saved->has_two_passes ? "true" : "false") +
                       ", this run asks for the other",
-                  "leave two_pass_clip away");
+                  "omit two_pass_clip");
     request.two_pass_clip = saved->has_two_passes;
     request.packs_weights = saved->packs_weights;
   }

@@ -410,7 +410,7 @@ TEST(SessionPlan, a_network_that_is_another_each_time_is_refused) {
       try {
         Session session(growing_network(calls, grows_by_weights), options_of());
         session.step(Data().rows());
-        // It was built no more often, or with the op in evaluation alone.
+        // It was built no more often, or with the op in evaluation only.
         is_built = grows_by_weights;
       } catch (const Error& error) {
         EXPECT_NE(error.code(), ErrorCode::internal) << calls << ": " << error.what();

@@ -122,7 +122,7 @@ std::string adapter_config_json(const Model& model, const Session& session) {
     if (is_adapter_name(weight.name)) {
       maps.insert(module_of(module));
     } else {
-      // PEFT finds a head of several maps by the module around them alone.
+      // PEFT finds a head of several maps by the module around them only.
       others.insert(is_head ? module.substr(0, module.find('.')) : module);
     }
   }
@@ -215,7 +215,7 @@ LoraOptions match_adapters(const Model& model) {
   for (const io::TensorInfo& tensor : adapters.file().tensors()) {
     if (tensor.name.find(".lora_embedding_") != std::string::npos)
       fail("'" + tensor.name + "' adapts a table of embeddings, which is no linear map",
-           "train adapters of linear maps alone");
+           "train adapters of linear maps only");
     if (used.count(tensor.name) == 0 && !is_copy(tensor.name, used))
       fail("'" + tensor.name + "' belongs to no weight of the model",
            "give the base that the adapters belong to");

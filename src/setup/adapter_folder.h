@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A folder of adapters as PEFT writes it: adapter_config.json says rank, alpha and the base model,
 // adapter_model.safetensors holds the adapters and what was trained beside them (the head). The
-// weights that did not move are in the base's folder alone.
+// weights that did not move are in the base's folder only.
 #pragma once
 
 #include <map>

@@ -31,7 +31,7 @@ void refuse_to_stop_early_without_rows(const RunConfig& config) {
   if (config.early_stopping_threshold > 0 && config.early_stopping_patience == 0 && !config.resume)
     throw Error(ErrorCode::bad_config, "early_stopping_threshold",
                 "it decides what ends a run, and early_stopping_patience, which is 0, ends none",
-                "give early_stopping_patience, or leave early_stopping_threshold away");
+                "give early_stopping_patience, or omit early_stopping_threshold");
   if (config.early_stopping_patience == 0 || !config.validation_file.empty() ||
       config.validation_split > 0)
     return;
@@ -39,7 +39,7 @@ void refuse_to_stop_early_without_rows(const RunConfig& config) {
               std::to_string(config.early_stopping_patience) +
                   " evaluations end no run that has none: validation_split is 0, and there is no "
                   "validation_file",
-              "give validation_file or validation_split, or leave early_stopping_patience away");
+              "give validation_file or validation_split, or omit early_stopping_patience");
 }
 
 }  // namespace

@@ -161,11 +161,10 @@ std::vector<std::string> weights_of_last_layers(const Model& model, int64_t laye
   }
   const int64_t there_are = optim::numbered_layers(names);
   if (layers > there_are) {
-    throw Error(
-        ErrorCode::bad_config, "reinit_layers",
-        std::to_string(layers) + " layers are more than the model has (" +
-            std::to_string(there_are) + ")",
-        there_are > 0 ? "give at most " + std::to_string(there_are) : "leave reinit_layers away");
+    throw Error(ErrorCode::bad_config, "reinit_layers",
+                std::to_string(layers) + " layers are more than the model has (" +
+                    std::to_string(there_are) + ")",
+                there_are > 0 ? "give at most " + std::to_string(there_are) : "omit reinit_layers");
   }
   const std::vector<int64_t> layer_of = optim::layers_of(names);
   std::vector<std::string> last;

@@ -27,7 +27,7 @@ namespace {
 
 constexpr int64_t kMaxModelConfigBytes = 16 << 20;
 
-/// The configuration of a model whose head will be a new one: of its labels the number alone.
+/// The configuration of a model whose head will be a new one: of its labels the number only.
 std::string without_label_names(const io::JsonValue& json) {
   std::string text;
   const auto add = [&](const std::string& key, const std::string& value) {
@@ -84,7 +84,7 @@ void apply_keys(const RunConfig& config, Model& model) {
   throw Error(
       ErrorCode::bad_config, asked.pooling != own.pooling ? "pooling" : "pooling_layers",
       "the trained head of " + model.weights_folder + " has " + text(own) + ", not " + text(asked),
-      "leave pooling and pooling_layers away, or set fresh_head to train a new head");
+      "omit pooling and pooling_layers, or set fresh_head to train a new head");
 }
 
 /// Null where model is no preset.
@@ -111,7 +111,7 @@ void take_preset(const RunConfig& config, Model& model) {
 
 [[noreturn]] void refuse_key(const std::string& key, const std::string& model,
                              const std::string& reason) {
-  throw Error(ErrorCode::bad_config, key, "'" + model + "' " + reason, "leave " + key + " away");
+  throw Error(ErrorCode::bad_config, key, "'" + model + "' " + reason, "omit " + key);
 }
 
 std::string config_path(const std::string& model) {
@@ -139,7 +139,7 @@ bool is_given(const RunConfig& config, const std::string& key) {
          option.get(config) != option.info.default_value;
 }
 
-/// A key that families declare goes to those alone, and what a file decides is no key's.
+/// A key that families declare goes to those only, and what a file decides is no key's.
 void check_family_key(const RunConfig& config, const Model& model, const std::string& key) {
   const models::ModelKey* own = models::find_key(model.family(), key);
   if (own != nullptr && (!own->is_of_fresh || model.config_file.empty())) return;
@@ -149,7 +149,7 @@ void check_family_key(const RunConfig& config, const Model& model, const std::st
   if (!is_of_fresh) refuse_key(key, config.model, "does not take it; it is for " + names);
   throw Error(ErrorCode::bad_config, key,
               "it describes a fresh " + names + "; '" + config.model + "' has its own sizes",
-              "leave " + key + " away, or set model to " + names);
+              "omit " + key + ", or set model to " + names);
 }
 
 /// Keys that other tasks alone have a use for, and a metric that this one does not have.
@@ -159,7 +159,7 @@ void check_task_keys(const RunConfig& config, const tasks::Task& task) {
     for (const std::string& key : *other->keys) {
       if (std::find(own.begin(), own.end(), key) != own.end() || !is_given(config, key)) continue;
       throw Error(ErrorCode::bad_config, key, "the task " + *task.name + " has no use for it",
-                  "leave " + key + " away, or set task to " + *other->name);
+                  "omit " + key + ", or set task to " + *other->name);
     }
   }
   if (config.num_labels > 0 && config.num_labels < *task.least_labels) {
@@ -192,7 +192,7 @@ const tasks::Task& choose_task(const RunConfig& config, const Model& model,
     throw Error(ErrorCode::bad_config, "task",
                 "config.json of " + model.weights_folder + " says that its head is for " +
                     *own->name + ", not " + *given->name,
-                "leave task away, or set fresh_head to train a new head");
+                "omit task, or set fresh_head to train a new head");
   }
   if (given != nullptr) return *given;
   if (own != nullptr) return *own;
@@ -246,8 +246,7 @@ void take_task(const RunConfig& config, const TaskOfLabels& of_labels, Model& mo
   };
   if (task.rows->has_words && !config.text_pair_column.empty()) {
     throw Error(ErrorCode::bad_config, "text_pair_column",
-                "the task " + *task.name + " has one list of words a row",
-                "leave text_pair_column away");
+                "the task " + *task.name + " has one list of words a row", "omit text_pair_column");
   }
   if (!can_have_rows(task, model)) refuse(input_of(model).reads() + ", whose labels are not for");
   const auto& heads = *model.family().info().heads;
@@ -261,20 +260,20 @@ void check_keys(const RunConfig& config, const Model& model, bool drops_names) {
   if (config.fresh_head && model.weights_folder.empty() && !drops_names) {
     throw Error(ErrorCode::bad_config, "fresh_head",
                 "'" + config.model + "' has no trained head: all its weights are fresh",
-                "leave fresh_head away");
+                "omit fresh_head");
   }
   const auto needs_folder = [&](const char* key, bool is_given, const char* what) {
     if (is_given && model.weights_folder.empty())
       throw Error(ErrorCode::bad_config, key,
                   "'" + config.model + "' has no trained " + what + ": all its weights are fresh",
-                  std::string("leave ") + key + " away, or give a model folder");
+                  std::string("omit ") + key + ", or give a model folder");
   };
   needs_folder("reinit_layers", config.reinit_layers > 0, "layers");
   needs_folder("resize_embeddings", config.resize_embeddings, "embeddings");
   if (config.reinit_layers > 0 && (config.lora.is_on() || !model.adapter_folder.empty()))
     throw Error(ErrorCode::bad_config, "reinit_layers",
                 "the layers of a base do not change where adapters are trained",
-                "train without lora, or leave reinit_layers away");
+                "train without lora, or omit reinit_layers");
   const Input& input = input_of(model);
   for (const char* key : input.foreign_keys()) {
     if (config.source_of(key) != ConfigSource::default_value)
@@ -300,7 +299,7 @@ data::LabelRule label_rule_of(const RunConfig& config, const Model& model, bool 
                 "the trained head of " + model.weights_folder + " has " +
                     std::to_string(rule.model.size()) + " labels, not " +
                     std::to_string(rule.count),
-                "leave num_labels away, or set fresh_head to train a new head");
+                "omit num_labels, or set fresh_head to train a new head");
   }
   return rule;
 }
@@ -323,7 +322,7 @@ void take_label_order(const RunConfig& config, Model& model) {
   throw Error(ErrorCode::bad_config, kKey,
               "the trained head of " + model.weights_folder + " has the labels " +
                   data::list_labels(rule.model) + ", in this order",
-              "leave label_order away, or set fresh_head to train a new head for the labels of the "
+              "omit label_order, or set fresh_head to train a new head for the labels of the "
               "data");
 }
 
@@ -403,7 +402,7 @@ void take_adapters(const RunConfig& config, Model& model) {
       throw Error(
           ErrorCode::bad_config, "lora",
           "the adapters of " + model.adapter_folder + " say their rank, alpha and maps themselves",
-          "leave lora away");
+          "omit lora");
     model.lora = match_adapters(model);
   } else {
     model.lora = config.lora;

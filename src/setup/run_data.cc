@@ -233,7 +233,7 @@ std::unique_ptr<const Tokenizer> open_tokenizer(const RunConfig& config, const R
     if (config.source_of("tokenizer_kind") != ConfigSource::default_value)
       throw Error(ErrorCode::bad_config, "tokenizer_kind",
                   "it is of a learned vocabulary, and " + path + " is the tokenizer of this run",
-                  "leave tokenizer_kind away");
+                  "omit tokenizer_kind");
   }
   if (tokenizer_folder.empty()) say(options, tokenizer_notice(path));
   return std::make_unique<const Tokenizer>(Tokenizer::load(path));
@@ -313,7 +313,7 @@ void check_tokenizer(const RunConfig& config, const Tokenizer& own) {
   throw Error(
       ErrorCode::bad_config, "tokenizer",
       config.tokenizer + " has other tokens than the run in " + config.output_dir + " began with",
-      "leave tokenizer away: the run goes on with its own, in last/");
+      "omit tokenizer: the run goes on with its own, in last/");
 }
 
 void read_first_rows(const RunConfig& config, const RunOptions& options, const std::string& file,

@@ -62,7 +62,7 @@ void refuse_foreign_keys(const RunConfig& config, const Optimizer& optimizer) {
       if (has_key(*each, key)) users += (users.empty() ? "" : ", ") + *each->name;
     }
     throw Error(ErrorCode::bad_config, key, config.optim + " has no use for it",
-                "leave it away, or set optim to one of: " + users);
+                "omit it, or set optim to one of: " + users);
   }
 }
 
@@ -83,7 +83,7 @@ Settings::Entry read_argument(const std::string& text, const Optimizer& optimize
     if (each.key.empty()) names += (names.empty() ? "" : ", ") + each.name;
   }
   fail("names no hyper-parameter of " + *optimizer.name,
-       names.empty() ? "leave optim_args away" : "there are " + names);
+       names.empty() ? "omit optim_args" : "there are " + names);
   return {};
 }
 

@@ -52,7 +52,7 @@ std::array<size_t, kNames.size()> find_columns(const io::CsvRecord& header,
     const auto found = std::find(kNames.begin(), kNames.end(), name);
     if (found == kNames.end() && name != kOffset) {
       fail(place, "unknown column " + quoted,
-           "id, lower, upper and size are read, offset is passed over; leave the column away where "
+           "id, lower, upper and size are read, offset is passed over; omit the column where "
            "the placement does not depend on it");
     }
     const bool is_second = found == kNames.end()
@@ -108,7 +108,7 @@ std::vector<PlacementItem> read_placement_csv(const std::string& file) {
     }
     if (items.size() == kMaxItems) {
       fail(place, "the file has more than " + std::to_string(kMaxItems) + " rows",
-           "split the problem where few items live at once, or leave small ones away");
+           "split the problem where few items live at once, or omit small ones");
     }
     PlacementItem item;
     item.id = fields.field(column[id_column]);

@@ -213,7 +213,7 @@ TEST(SolveRemat, Fractions_and_bytes_and_the_files_agree) {
 }
 
 TEST(SolveRemat, An_impossible_budget_of_the_listed_order_names_the_op_that_proves_it) {
-  // "a" cannot be made again and lies beside "mid" in the listed order alone.
+  // "a" cannot be made again and lies beside "mid" in the listed order only.
   const Folder folder;
   RematRequest request;
   request.file = folder.write("p.json", R"({

@@ -53,7 +53,7 @@ void softmax(std::span<const float> logits, std::span<double> scores) {
     scores[i] = std::exp(static_cast<double>(logits[i]) - top) / sum;
 }
 
-// From the counts of classes alone: the correlation of labels and predictions
+// From the counts of classes only: the correlation of labels and predictions
 // as 0/1 vectors. 0 where either is always the same class, as scikit-learn has it.
 double matthews(const ClassCounts& counts, int64_t rows, int64_t correct) {
   double both = 0;

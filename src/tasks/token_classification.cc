@@ -137,7 +137,7 @@ class TokenMeter final : public Meter {
       throw Error(ErrorCode::bad_config, "span_scheme",
                   "the label '" + printable(spans_.misfit(given_)) + "' is not of " +
                       std::string(to_string(*given_)),
-                  "leave span_scheme away: the labels say their scheme");
+                  "omit span_scheme: the labels say their scheme");
     }
     for (const SpanScheme scheme : given_ ? std::vector{*given_} : spans_.schemes())
       counts_.push_back({scheme, ClassCounts(spans_.kinds().size())});

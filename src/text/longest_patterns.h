@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // For every place of a text the longest of many patterns that begins there, in time proportional to
-// the text alone: the automaton of Aho and Corasick, made of the patterns read backwards, goes from
+// the text only: the automaton of Aho and Corasick, made of the patterns read backwards, goes from
 // the end of the text to its beginning.
 #pragma once
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The trainers know characters only, and mark the begin of a word by a character of its own, which
 // would merge like any other. Here each symbol is one code point instead, from a range in which the
-// trainers treat no character specially: pieces are then made of the caller's symbols alone.
+// trainers treat no character specially: pieces are then made of the caller's symbols only.
 #include "text/piece_trainer.h"
 
 #include <sentencepiece_processor.h>

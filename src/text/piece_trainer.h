@@ -24,7 +24,7 @@ struct ScoredPiece {
 /// which the trainer made them.
 [[nodiscard]] std::vector<std::vector<uint16_t>> train_pieces(const std::vector<SymbolWord>& words,
                                                               int64_t merges);
-/// Unigram: returns up to `size` sequences, every symbol of the words alone among them, with the
+/// Unigram: returns up to `size` sequences, every single symbol of the words among them, with the
 /// logarithms of their probabilities, the greatest first. `size` must be above the number of
 /// symbols.
 [[nodiscard]] std::vector<ScoredPiece> train_unigram(const std::vector<SymbolWord>& words,

@@ -179,7 +179,7 @@ TextLimits read_limits(const JsonFields& fields) {
   return limits;
 }
 
-/// transformers makes no type ids where the list of a model's inputs leaves them away. Where there
+/// transformers makes no type ids where the list of a model's inputs omits them. Where there
 /// is no list, its version 5 makes none for a tokenizer of no family, which it has another name
 /// for, and for ALBERT's, in whose files it says its "backend".
 std::optional<bool> read_type_ids(const JsonFields& fields, const std::string& tokenizer_class) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Counts words in bounded memory. When the table is full, its rarer half goes: which words these
-// are depends on the counts, the seed and the order of the text alone.
+// are depends on the counts, the seed and the order of the text only.
 #pragma once
 
 #include <cstdint>

@@ -54,7 +54,7 @@ class WordPieceModel final : public WordModel {
   }
   [[nodiscard]] int32_t unk_id() const override { return options_.unk; }
   [[nodiscard]] bool is_worth_caching() const override { return false; }
-  // Ends of one piece alone.
+  // Ends of one piece only.
   [[nodiscard]] int64_t bytes_per_byte() const override { return 0; }
   [[nodiscard]] int64_t heap_bytes() const override { return 0; }
 

@@ -60,7 +60,7 @@ void CheckpointWriter::fail(Found found, const std::string& what) const {
   const std::string last = training_.folder.last();
   const std::string half = half_key(config, found.by);
   const std::string ends = half + ", whose numbers end at 65504";
-  const std::string away = half.empty() ? "" : " or leave away " + ends;
+  const std::string away = half.empty() ? "" : " or omit " + ends;
   const std::string helps = advice(config);
   // Weights that have not moved since give the same again, whatever the rate; a gradient under a
   // loss scale may be the scale's fault.
@@ -90,7 +90,7 @@ void CheckpointWriter::fail(Found found, const std::string& what) const {
       hint += "; where it ends like this again, its weights are the cause" +
               (half.empty() ? "" : ", or " + ends) + ": " + begin_again;
     } else if (!half.empty()) {
-      hint += "; or leave away " + ends + ", and " + begin_again;
+      hint += "; or omit " + ends + ", and " + begin_again;
     }
   } else {
     kept = "nothing of this was saved, and there is no checkpoint yet";

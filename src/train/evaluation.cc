@@ -47,7 +47,7 @@ void for_each_row(const EvalPass& pass, const std::function<void(const Evaluated
 void for_each_text(const EvalPass& pass, int64_t labels,
                    const std::function<void(const EvaluatedRow&)>& sink) {
   const data::RowStore& rows = *pass.feed.rows;
-  SNUG_CHECK(pass.part.size() == rows.rows(), "texts are whole in a whole file alone");
+  SNUG_CHECK(pass.part.size() == rows.rows(), "texts are whole in a whole file only");
   int64_t text = 0;
   const WindowFold::Sink give = [&](const data::RowColumns& columns,
                                     std::span<const float> output) {

@@ -201,7 +201,7 @@ void refuse_weightless_rows(const FeedContext& context, const data::Part& part,
     if (columns.reals(*weight).front() > 0) return;
   }
   throw Error(ErrorCode::bad_data, column, "every row to train on weighs 0",
-              "give one of them a weight above 0, or leave weight_column away");
+              "give one of them a weight above 0, or omit weight_column");
 }
 
 std::string class_weight_notice(const std::vector<double>& weights,

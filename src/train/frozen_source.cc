@@ -15,7 +15,7 @@ void require_frozen_sources(const Model& model, const Session& session) {
                 "'" + weight.name +
                     "' is frozen and in no folder of a model: stored in fewer "
                     "bits its values would be lost",
-                "set model to a folder that has it, train it, or leave frozen_dtype away");
+                "set model to a folder that has it, train it, or omit frozen_dtype");
   }
 }
 

@@ -311,7 +311,7 @@ int64_t micro_batch_of(const RunConfig& config, const TrainState& state) {
                 "the checkpoint was made with micro-batches of " +
                     std::to_string(state.micro_batch) + ", now " +
                     std::to_string(config.micro_batch_size) + " is asked for",
-                "leave micro_batch_size away, or set allow_new_split (the order of sums, so the "
+                "omit micro_batch_size, or set allow_new_split (the order of sums, so the "
                 "last bits, will differ)");
   }
   return state.micro_batch;

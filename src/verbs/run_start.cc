@@ -101,7 +101,7 @@ class ResumedStart : public RunStart {
 
   [[nodiscard]] std::string load(const RunConfig& config, const Model& model,
                                  Session& session) const override {
-    // A checkpoint of adapters, or of frozen weights in fewer bits, holds what moved alone.
+    // A checkpoint of adapters, or of frozen weights in fewer bits, holds what moved only.
     std::string base_sha256;
     if (model.lora.is_on() || config.frozen_dtype != "float32")
       base_sha256 = initialize_weights(model, session);

@@ -202,7 +202,7 @@ class Lora(Case):
 
     def test_what_cannot_be_is_refused_by_name(self):
         for lora, text in (({"match": "zz*"}, "the pattern 'zz*' matches no weight"), ({"match": "classifier.*"}, "belongs to the head"),
-                           ({"match": "*word_embeddings*"}, "is no linear map: it is read by"), ({"match": "*LayerNorm*"}, "matches vectors alone"),
+                           ({"match": "*word_embeddings*"}, "is no linear map: it is read by"), ({"match": "*LayerNorm*"}, "matches vectors only"),
                            ({"r": 4}, "match"), ({"match": "*", "rank": 4}, "has no key 'rank'"), ({"match": "*", "r": 0}, "\"r\""),
                            ({"match": "*", "dropout": 1}, "dropout"), ({"match": "*", "alpha": -1}, "alpha")):
             self.refused(text, lora=json.dumps(lora))

@@ -41,7 +41,7 @@ class Optimizers(Case):
         self.assertEqual(states["col.classifier.weight"][1], [columns])
 
     def weights_after(self, name, **more):
-        """After one update without clipping: each weight depends on its own rate and decay alone."""
+        """After one update without clipping: each weight depends on its own rate and decay only."""
         out = self.train(name, **dict(dict(optim="adamw", validation_split=0, validation_file=None, max_steps=1, max_grad_norm=0,
                                            weight_decay=0.1, lr_scheduler_type="constant"), **more))
         return read_safetensors(out / "last/model.safetensors")
@@ -120,7 +120,7 @@ class Optimizers(Case):
 
     def test_patterns_without_effect_are_refused(self):
         self.refused("param_groups", "matches no weight of the model", param_groups='[{"match": "no.*", "weight_decay": 0}]')
-        self.refused("param_groups", "matches weights alone that are frozen", freeze="layers.0.*",
+        self.refused("param_groups", "matches only weights that are frozen", freeze="layers.0.*",
                      param_groups='[{"match": "layers.0.*", "weight_decay": 0}]')
         self.refused("param_groups", "the first match wins", param_groups='[{"match": "*", "weight_decay": 0}, '
                      '{"match": "*.bias", "learning_rate": 1}]')
@@ -136,7 +136,7 @@ class Optimizers(Case):
         self.refused("optim_args", "names no hyper-parameter of adagrad\nhint: there are lr_decay", optim="adagrad", optim_args="decay=0.1")
         self.refused("optim_args", "give adam_epsilon", optim="adagrad", optim_args="epsilon=0.5")
         self.refused("optim_args", "has no number after the =", optim="adagrad", optim_args="lr_decay=x")
-        self.refused("optim_args", "leave optim_args away", optim="adamw", optim_args="a=1")
+        self.refused("optim_args", "omit optim_args", optim="adamw", optim_args="a=1")
         self.refused("optim", "lr_decay of adagrad is out of range", optim="adagrad", optim_args="lr_decay=-1")
 
 

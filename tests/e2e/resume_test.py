@@ -213,7 +213,7 @@ class Resume(Case):
         self.assertEqual((self.summary(out)["status"], self.summary(out)["steps"]), ("early_stopped", 4))
         done = run("train", *options(**self.base(output_dir=self.folder / "none", **values)))
         self.assertEqual(done.returncode, 1, done.stderr)
-        self.assertIn("give early_stopping_patience, or leave early_stopping_threshold away", done.stderr)
+        self.assertIn("give early_stopping_patience, or omit early_stopping_threshold", done.stderr)
 
     def test_an_undefined_metric_does_not_end_a_run(self):
         one = self.folder / "one.jsonl"

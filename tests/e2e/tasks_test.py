@@ -307,7 +307,7 @@ class TokenClassification(TaskCase):
         metrics = self.summary(out)["final_metrics"]
         self.assertEqual([metrics[name] for name in ("precision", "recall", "f1")], [None, None, None])
         self.assertGreaterEqual(metrics["accuracy"], 0)
-        self.refused("[span_scheme] the label 'NOUN' is not of IOB1", "leave span_scheme away", model="bert-tiny", hidden_sizes=None,
+        self.refused("[span_scheme] the label 'NOUN' is not of IOB1", "omit span_scheme", model="bert-tiny", hidden_sizes=None,
                      validation_file=None, span_scheme="IOB1")
 
     def test_what_is_refused(self):

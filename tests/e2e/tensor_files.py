@@ -1,4 +1,4 @@
-"""Files of tensors as bytes, by the standard library alone."""
+"""Files of tensors as bytes, by the standard library only."""
 import array
 import json
 import pathlib

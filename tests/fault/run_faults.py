@@ -174,7 +174,7 @@ def main():
     parser.add_argument("--sample", type=int, default=0, help="so many cases of different kinds; 0: every case")
     parser.add_argument("--seed", type=int, default=int(time.time()) // 86400, help="of the sample; default: the day's number")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
-    parser.add_argument("--first", type=int, default=0, help="leave so many cases away: goes on where a stopped command ended")
+    parser.add_argument("--first", type=int, default=0, help="omit so many cases: goes on where a stopped command ended")
     parser.add_argument("--only", default="", help="SCENARIO:CALL:KIND, as a failure names it")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="snug-fault-") as folder:

@@ -146,7 +146,7 @@ TEST(Registry, gradients_keep_nothing_that_no_case_reads) {
   }
 }
 
-// What prices, plans, rewrites and lowers nodes asks OpDef; an op is added in its folder alone.
+// What prices, plans, rewrites and lowers nodes asks OpDef; an op is added in its folder only.
 TEST(Registry, ops_are_named_in_no_room_that_prices_plans_or_rewrites) {
   namespace fs = std::filesystem;
   int files = 0;

@@ -150,7 +150,7 @@ class CpuBackend final : public Backend {
     return nullptr;
   }
 
-  // Null where there is one for the node's operands in f32 alone.
+  // Null where there is one for the node's operands in f32 only.
   [[nodiscard]] const CpuKernelDef* find(const NodeSpec& spec) const {
     std::string reasons;
     const CpuKernelDef* kernel = first_of(spec, reasons);

@@ -144,7 +144,7 @@ struct NormalTail {
   V32 exponential;
 };
 HWY_INLINE NormalTail normal_tail(V32 t) {
-  // t^2 in two parts: the rounding of one alone would cost 1e-6 where e^(-t^2 / 2) is small.
+  // t^2 in two parts: the rounding of one only would cost 1e-6 where e^(-t^2 / 2) is small.
   const V32 square = hn::Mul(t, t);
   const V32 half_rest = hn::Mul(constant(0.5F), hn::MulSub(t, t, square));
   V32 e = exp_flushed(hn::Mul(square, constant(-0.5F)));

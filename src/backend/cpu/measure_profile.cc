@@ -45,7 +45,7 @@ constexpr int64_t kPoolBytes = int64_t{18} << 20;  // with kernels and descripto
 constexpr int kMinRounds = 6;
 constexpr int kMaxRounds = 16;
 constexpr double kSmallGain = 0.005;   // of a round: the mean share of its time that an op lost
-constexpr double kLongSeconds = 2e-3;  // a run that is measured in a few rounds alone
+constexpr double kLongSeconds = 2e-3;  // a run that is measured in a few rounds only
 constexpr size_t kRoundsOfLong = 4;
 constexpr double kUsualShare = 0.25;  // of the rounds: those that nothing disturbed
 

@@ -9,7 +9,7 @@
 namespace snug {
 
 std::shared_ptr<const Onednn> make_onednn() {
-  (void)instruction_set();  // oneDNN can be held to it before its first use alone
+  (void)instruction_set();  // oneDNN can be held to it before its first use only
   dnnl::set_primitive_cache_capacity(0);
   return std::make_shared<const Onednn>();
 }

@@ -32,7 +32,7 @@ struct Onednn {
     const dnnl::matmul::desc& product, const dnnl::primitive_attr& attributes,
     const Onednn& onednn);
 
-/// Whether oneDNN has blocked products of f32: its 2.6 has them for AVX-512 alone.
+/// Whether oneDNN has blocked products of f32: its 2.6 has them for AVX-512 only.
 [[nodiscard]] bool has_blocked_products();
 /// Whether products of bf16 run on instructions for them; emulated ones are slower than f32.
 [[nodiscard]] bool has_bf16_products();

@@ -4,7 +4,7 @@
 //
 // One counter is one 64-bit lane, of which the low half counts: the widening multiplication reads
 // low halves only, so what it leaves in the high halves needs no clearing. Only the first counter
-// word varies along a row; what depends on the other three and the key alone is computed once a row
+// word varies along a row; what depends on the other three and the key only is computed once a row
 // (the first two rounds are half constant).
 
 // Include guard a target (Highway's convention), not #pragma once.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sums and maxima of one row, compiled once a Highway target (see simd-inl.h). The order of
-// additions depends on the length alone: four vector accumulators, then their lanes.
+// additions depends on the length only: four vector accumulators, then their lanes.
 
 // Include guard a target (Highway's convention), not #pragma once.
 #if defined(SNUG_BACKEND_CPU_ROWS_INL_H_) == defined(HWY_TARGET_TOGGLE)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Nodes with operands in 16 bits that no kernel takes: they run the kernel of f32 on copies of
-// these operands in scratch. So an op is complete with kernels for f32 alone; one that is worth it
+// these operands in scratch. So an op is complete with kernels for f32 only; one that is worth it
 // lists kernels that convert rows as they load them (backend/cpu/rows-inl.h).
 #pragma once
 

@@ -4,7 +4,7 @@
 //
 // The original sets padding to zero in three places: in the embeddings, and in what the convolution
 // gives and adds to. Keys that are padding are masked in every layer, so a token reads padding by
-// the convolution over the embeddings alone: there it has to be zero, and nowhere else.
+// the convolution over the embeddings only: there it has to be zero, and nowhere else.
 #include "models/deberta/deberta.h"
 
 #include <algorithm>

@@ -38,7 +38,7 @@ void refuse_other_models(ConfigReader& reader) {
   }
   reader.require_text("model_type", "deberta-v2", "the model is not DeBERTa");
   reader.refuse_other_forms();
-  // The last layer run again, with the result as queries: of pretraining alone.
+  // The last layer run again, with the result as queries: of pretraining only.
   if (const auto steps = reader.find("z_steps"); steps && steps->as_int() > 1)
     steps->fail("is " + std::to_string(steps->as_int()) + ": only 0 and 1 are supported");
 }

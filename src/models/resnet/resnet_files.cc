@@ -20,7 +20,7 @@ int64_t expansion_of(const std::string& layer_type) {
 }
 
 void read_transformers(ConfigReader& reader, ResnetConfig& config, const std::string& file) {
-  reader.require_text("hidden_act", "relu", "residual networks have relu alone");
+  reader.require_text("hidden_act", "relu", "residual networks have relu only");
   reader.require_bool("downsample_in_first_stage", false, "the first stage keeps its size");
   reader.require_bool("downsample_in_bottleneck", false,
                       "strides are in the 3x3 convolution of a bottleneck");
@@ -55,7 +55,7 @@ void read_transformers(ConfigReader& reader, ResnetConfig& config, const std::st
 }
 
 void read_own(ConfigReader& reader, ResnetConfig& config) {
-  reader.require_text("hidden_act", "relu", "residual networks have relu alone");
+  reader.require_text("hidden_act", "relu", "residual networks have relu only");
   reader.read_ints("depths", config.depths, 1);
   reader.read_ints("widths", config.widths, 1);
   reader.read("layer_type", config.layer_type);

@@ -3,7 +3,7 @@
 // kTileRows rows by kTileVectors vectors of C += A B. A is read one number at a time, from rows or
 // from columns, so it needs no packing; B is packed into panels of one tile's width, so that the
 // inner loop reads memory in order. Columns of B and C are padded to whole vectors. The order of
-// additions depends on sizes alone.
+// additions depends on sizes only.
 
 // Include guard a target (Highway's convention), not #pragma once.
 #if defined(SNUG_OPS_ATTENTION_GEMM_INL_H_) == defined(HWY_TARGET_TOGGLE)

@@ -27,7 +27,7 @@ struct AttentionShape {
   float keep_scale = 1;    // 1 / (1 - rate)
   uint32_t ordinal = 0;
   int64_t window = 0;  // tokens to either side that a query sees; 0: all
-  /// Operands and results of one head alone, dense: copies of rows in 16 bits.
+  /// Operands and results of one head only, dense: copies of rows in 16 bits.
   bool is_one_head = false;
   /// The mask hides queries too: they see nothing and nothing flows from them.
   bool hides_queries = false;
@@ -75,7 +75,7 @@ inline constexpr int64_t kAttentionPad = 16;
 inline constexpr int64_t kAttentionKeyStep = 64;
 
 /// How one unit of work is cut, and where its parts lie in the scratch of one thread (in floats).
-/// Sizes depend on the shape alone. All packed operands together stay within the second-level
+/// Sizes depend on the shape only. All packed operands together stay within the second-level
 /// cache.
 struct AttentionBlocks {
   int64_t keys = 0;     // in a block

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // CPU kernels of batch normalisation. x is read twice: once for the statistics, once for the
-// result. Rows are cut into parts whose bounds depend on the shape alone, a part into blocks that
+// result. Rows are cut into parts whose bounds depend on the shape only, a part into blocks that
 // stay in cache: a block's mean and sum of squares around its own mean are joined in double, so no
 // digits are lost where the mean is far from zero, and bits do not depend on the number of threads.
 // Legend: R rows, C channels.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Two-dimensional convolution (cross-correlation, as in every framework). Activations are
 // channels-last, weights lie as in PyTorch's files. G groups: output channels of group g see the
-// input channels of group g alone; G = C is a depthwise convolution.
+// input channels of group g only; G = C is a depthwise convolution.
 //
 // conv2d(x (N, H, W, C), w (O, C / G, KH, KW), bias? (O))
 //     {stride=[1,1], padding=[0,0], dilation=[1,1], groups=1} -> y (N, OH, OW, O)

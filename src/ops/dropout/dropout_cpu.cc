@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // CPU kernel of dropout. Work is cut into (sample, chunk) units whose bounds depend on the shape
-// alone; every element's word is a function of keys, so bits do not depend on the number of
+// only; every element's word is a function of keys, so bits do not depend on the number of
 // threads.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/dropout/dropout_cpu.cc"

@@ -20,7 +20,7 @@ namespace snug {
 /// vector length, so that which elements form a vector does not depend on the number of threads.
 inline constexpr int64_t kElementwiseChunk = 4096;
 
-/// y[i] = f(x[i]); `factor` is used by scale alone. y may be x.
+/// y[i] = f(x[i]); `factor` is used by scale only. y may be x.
 using UnaryRow = void (*)(const float* x, float* y, int64_t n, float factor);
 /// dx[i] from dy[i] and the saved input or output of the op. dx may be either of them.
 using GradRow = void (*)(const float* saved, const float* dy, float* dx, int64_t n);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // CPU kernels of layer_norm and layer_norm_grad. The variance is taken around the mean in a second
 // pass over the row, which is in cache by then. dgamma and dbeta are summed over blocks of rows
-// whose bounds depend on the shape alone, then over the blocks in order, so bits do not depend on
+// whose bounds depend on the shape only, then over the blocks in order, so bits do not depend on
 // the number of threads. Legend: R rows, C columns.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/layer_norm/layer_norm_cpu.cc"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // CPU kernels of the LSTM cell: one pass over the gates of a row, everything in registers. Each
-// element of a state depends on its own four gates alone, so bits do not depend on the number of
+// element of a state depends on its own four gates only, so bits do not depend on the number of
 // threads, and outputs may lie on the inputs of their shape.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/lstm/lstm_cpu.cc"

@@ -11,7 +11,7 @@
 //   a and b are of one floating type; sums are f32. The product is stored as `to` says, or as a is;
 //   a bias (N) is f32, one of the product's shape is stored as the product.
 //   Gradient: da = dy op(b)^T, db = op(a)^T dy (over all rows when b has rank 2), dbias = sum of dy
-//   over rows, or dy itself; f32 for what is made of weights alone. Keeps a and b.
+//   over rows, or dy itself; f32 for what is made of weights only. Keeps a and b.
 // matmul_accumulate(acc, a, b) {transpose_a, transpose_b} = acc + op(a) op(b), rank 2 only, in
 // acc's own bytes, which are f32: a weight
 //   gradient without a temporary. Not differentiable.

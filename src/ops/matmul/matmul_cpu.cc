@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // CPU kernels of matmul and matmul_accumulate, best first. oneDNN's blocked ("brgemm")
 // implementation does the work; it allocates nothing but argument lists. Which form is fastest
-// depends on shapes alone (measured; see special_form):
+// depends on shapes only (measured; see special_form):
 //   onednn:matmul_sliced      a sum of products over slices of K, each with b packed (gradients of
 //                             weights on tiles)
 //   onednn:matmul_transposed  dst^T = b^T a^T into scratch, then a transposition (gradients of wide

@@ -82,7 +82,7 @@ constexpr bool last_of() {
 }
 
 /// The step over whole blocks whose states are codes: they are numbers in registers and the first
-/// cache alone.
+/// cache only.
 template <bool kFirst, bool... kSecond, class Formula>
 HWY_INLINE void step_coded_blocks(const StepOperands& operands, Formula formula) {
   constexpr bool kHasTwo = sizeof...(kSecond) > 0;

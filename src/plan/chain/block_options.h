@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a block may keep between its forward and its backward run: the Pareto front of its
-// save-sets, each measured by exact liveness on the block alone. Pinned storages are outside all
+// save-sets, each measured by exact liveness on the block only. Pinned storages are outside all
 // numbers (they are constant for a problem).
 #pragma once
 

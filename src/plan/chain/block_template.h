@@ -76,7 +76,7 @@ class BlockTemplate {
   size_t tail_begin_ = 0;
   size_t head_storages_ = 0;  // the first so many
   int64_t tail_peak_bytes_ = 0;
-  int64_t tail_entry_bytes_ = 0;  // there at entry, and used in the tail alone
+  int64_t tail_entry_bytes_ = 0;  // there at entry, and used in the tail only
   double forward_seconds_ = 0;
   int64_t foreign_bytes_ = 0;
 };

@@ -155,7 +155,7 @@ Marks declared_marks(const ProblemIndex& index) {
     if (marks.parts[index.producer[id]].empty())
       reject("the mark on '" + index.storage(id).name +
                  "' saves nothing: it is outside of every checkpointed part, where all is kept",
-             "leave it away, or mark within the part");
+             "omit it, or mark within the part");
   }
   return marks;
 }

@@ -38,7 +38,7 @@ namespace snug::plan {
 [[nodiscard]] std::optional<Marks> strategy_marks(const ProblemIndex& index,
                                                   std::string_view strategy);
 
-/// Throws as strategy_actions does where the name alone is wrong.
+/// Throws as strategy_actions does where only the name is wrong.
 void check_strategy_name(std::string_view strategy);
 
 }  // namespace snug::plan

@@ -57,7 +57,7 @@ int32_t Retention::next_boundary(int32_t storage, int32_t first, bool is_retaine
   return behind;
 }
 
-// Touches, runs, peaks and sums from the bits alone.
+// Touches, runs, peaks and sums from the bits only.
 bool Retention::rebuild() {
   const auto stages = static_cast<size_t>(graph_.op_count) + 1;
   touches_.assign(graph_.storage_count, {});

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A schedule as the set of what stays in memory between stages (stage_graph.h). For every storage
 // and every boundary between two stages one bit says whether it is retained; which ops run again in
-// a stage follows from the bits at its two ends alone, so a change of some bits touches few stages.
+// a stage follows from the bits at its two ends only, so a change of some bits touches few stages.
 // Keeps cost, peaks and overflow up to date, bit changes can be taken back.
 //
 // Normal form, kept by every change: a storage that is retained into a stage is read there or

@@ -186,7 +186,7 @@ class Ruiner {
   }
 
   // Of the gaps through the stage, or with it at an end, the one that costs least for what it
-  // relieves. A guess from the producer's cost alone chooses which are looked at.
+  // relieves. A guess from the producer's cost chooses which are looked at.
   Gap cheapest(int32_t stage) {
     list_candidates(stage);
     if (candidates_.size() > kMaxCandidates) {

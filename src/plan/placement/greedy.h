@@ -51,7 +51,7 @@ class GreedyPlacement {
   /// Puts the range where the caller knows it to be free.
   void put(int32_t id, int64_t offset);
   /// Puts the range into a gap; false where it would end above `limit`, and then nothing changes.
-  /// Touching looks at gaps below the limit alone, so the limit is to be the goal.
+  /// Touching looks at gaps below the limit only, so the limit is to be the goal.
   [[nodiscard]] bool place(int32_t id, Fit fit, int64_t limit);
   /// place() for all of them, up to the first that fails.
   [[nodiscard]] bool place(std::span<const int32_t> ids, Fit fit, int64_t limit);

@@ -13,7 +13,7 @@ namespace snug::plan::testing {
 /// gradient is one unit.
 [[nodiscard]] Problem unit_chain(int32_t n);
 
-/// A homogeneous chain for Revolve: the backward of op i reads its input alone.
+/// A homogeneous chain for Revolve: the backward of op i reads its input only.
 [[nodiscard]] Problem input_chain(int32_t n);
 
 struct EncoderShape {
