@@ -43,7 +43,4 @@ struct PackedWeights {
 [[nodiscard]] Graph pack_weights(Graph graph, const OpRegistry& registry,
                                  const PackedWeights& which);
 
-/// How many there are.
-[[nodiscard]] size_t count_packings(const Graph& graph);
-
 }  // namespace snug

@@ -71,6 +71,7 @@ Network statistics() {
 // Rows with a length, of which a mask says what is there, and a weight for each.
 Network sequences() {
   return {"sequences", [](NetworkBuilder& b) {
+            b.counts_padding("both kinds of memory have the same programs");
             const Length length = b.length("length");
             const Tensor x = b.input("steps", {length, 4});
             const Tensor mask = b.input("mask", {length}, DType::boolean);

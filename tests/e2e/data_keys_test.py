@@ -75,7 +75,7 @@ class DataKeys(Case):
     def test_ids_of_tags_are_the_labels_that_they_stand_for(self):
         def trained(name, file, **more):
             values = dict(train_file=file, validation_file=None, validation_split=0.2, label_column="ner_tags", task="token_classification",
-                          model="lstm", hidden_sizes=None, hidden_size=8, **more)
+                          **more)
             return self.train(name, **values)
         order = dict(label_order=",".join(TAGS))
         names = trained("names", self.tagged("names.jsonl", lambda tag: TAGS[tag]), **order)
@@ -93,7 +93,7 @@ class DataKeys(Case):
         trained("partly", partly, **order)
         bad = self.folder / "bad.jsonl"
         write_jsonl(bad, [{"text": ["a"], "ner_tags": [-1]}, {"text": ["b"], "ner_tags": [0]}])
-        tokens = dict(label_column="ner_tags", task="token_classification", model="lstm", hidden_sizes=None, hidden_size=8, validation_file=None)
+        tokens = dict(label_column="ner_tags", task="token_classification", validation_file=None)
         self.refused("bad.jsonl:1] the label -1 of a word is no id", train_file=bad, **tokens)
         self.refused("label_order] it lacks the label '2'", train_file=self.folder / "ids.jsonl", **tokens, label_order="O,B-PER")
         self.refused("label_order]", train_file=self.folder / "ids.jsonl", **tokens, label_order="1 star,2 stars,3 stars")

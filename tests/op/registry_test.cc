@@ -9,6 +9,7 @@
 #include <iterator>
 #include <memory>
 #include <optional>
+#include <regex>
 #include <set>
 
 #include "autodiff/autodiff.h"
@@ -150,14 +151,16 @@ TEST(Registry, gradients_keep_nothing_that_no_case_reads) {
 TEST(Registry, ops_are_named_in_no_room_that_prices_plans_or_rewrites) {
   namespace fs = std::filesystem;
   int files = 0;
-  for (const char* room : {"backend/cpu", "passes", "plan", "runtime"}) {
+  for (const char* room : {"backend/cpu", "compile", "plan", "runtime"}) {
     const fs::path folder = fs::path(SNUG_SOURCE_DIR) / "src" / room;
     for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder)) {
       const std::string name = entry.path().filename().string();
       if (entry.path().extension() != ".cc" && entry.path().extension() != ".h") continue;
       if (name.find("test") != std::string::npos) continue;
       std::ifstream file(entry.path());
-      const std::string text{std::istreambuf_iterator<char>(file), {}};
+      const std::string all{std::istreambuf_iterator<char>(file), {}};
+      // What builds a node says which.
+      const std::string text = std::regex_replace(all, std::regex(R"(\bop1?\("\w+")"), "");
       ++files;
       for (const OpDef* op : op_registry().all()) {
         if (*op->name == "sqrt") continue;  // is a strategy, too
