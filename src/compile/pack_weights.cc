@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compile/pack_weights.h"
 
-#include <algorithm>
 #include <map>
 #include <optional>
 #include <string>

@@ -203,7 +203,7 @@ class Folders(Case):
                 is_frame = words is not None and any(key in words for key in ("size", "crop"))
                 is_refused = words is not None and keys != dict(train_batch_size=2) and (verb == "predict" or not is_frame)
                 if verb == "plan" and "train_file" in keys:
-                    self.assertEqual("as they are" in done.stderr, words is not None, fields)
+                    self.assertEqual("as they are" in done.stderr, is_frame, fields)
                 self.assertEqual(done.returncode, 1 if is_refused else 0, f"{fields} {done.stderr}")
                 if is_refused:
                     self.assertIn(words, done.stderr)
