@@ -83,11 +83,9 @@ DType dtype_of(const PrecisionRule& rule) {
 }
 
 ForwardChanges changes_of(const TrainSpec& spec) {
-  ForwardChanges changes{
-      .lora = spec.lora,
-      .storage = train::make_weight_storage(spec.freeze, spec.frozen_dtype, spec.weight_dtype),
-      .training = {},
-      .evaluation = {}};
+  ForwardChanges changes;
+  changes.lora = spec.lora;
+  changes.storage = train::make_weight_storage(spec.freeze, spec.frozen_dtype, spec.weight_dtype);
   changes.training.dtype = half_of("bf16, fp16", spec.bf16, spec.fp16);
   for (const PrecisionRule& rule : spec.precision_overrides)
     changes.training.overrides.push_back({rule.match, dtype_of(rule)});
@@ -154,21 +152,23 @@ void check_effect(const ResolvedSpec& resolved) {
 }  // namespace
 
 ResolvedSpec resolve(const TrainSpec& spec) {
-  const Settings given = settings_of(spec);
-  ForwardChanges changes = changes_of(spec);
-  const optim::LossScaleRule loss_scale = loss_scale_of(spec, changes.training);
-  return {.spec = spec,
-          .recipe = {.optimizer = optim::make_options(spec.optim, given, spec.weight_decay),
-                     .max_grad_norm = spec.max_grad_norm,
-                     .given = given,
-                     .groups = groups_of(spec),
-                     .freeze = spec.freeze,
-                     .updates = !spec.only_gradients,
-                     .states = storage_of(spec),
-                     .scaling = loss_scale.scaling},
-          .schedule = optim::schedule_of(spec),
-          .loss_scale = loss_scale,
-          .changes = std::move(changes)};
+  // One after the other, since any may throw: GCC 12 destroys members of a braced value that it has
+  // not made yet.
+  ResolvedSpec resolved;
+  resolved.spec = spec;
+  resolved.changes = changes_of(spec);
+  resolved.loss_scale = loss_scale_of(spec, resolved.changes.training);
+  train::Recipe& recipe = resolved.recipe;
+  recipe.given = settings_of(spec);
+  recipe.optimizer = optim::make_options(spec.optim, recipe.given, spec.weight_decay);
+  recipe.max_grad_norm = spec.max_grad_norm;
+  recipe.groups = groups_of(spec);
+  recipe.freeze = spec.freeze;
+  recipe.updates = !spec.only_gradients;
+  recipe.states = storage_of(spec);
+  recipe.scaling = resolved.loss_scale.scaling;
+  resolved.schedule = optim::schedule_of(spec);
+  return resolved;
 }
 
 ResolvedSpec resolve_checked(const TrainSpec& spec) {
