@@ -30,12 +30,14 @@ class Explanations(Case):
 
     def test_stages_stand_in_order_and_agree_with_the_plan(self):
         pieces = self.stages(train_batch_size=8, micro_batch_size=2)
-        names = [stage["name"] for stage in pieces]
+        told = ("machine", "model and data", "trace", "forward", "backward", "remove_dead", "fuse_accumulate", "pack_weights", "split_prologue",
+                "kernels", "plan", "memory")  # other rewrites may stand between
+        names = [stage["name"] for stage in pieces if stage["name"] in told]
         packs = ["pack_weights"] if self.plan(**self.base(max_steps=2, train_batch_size=8, micro_batch_size=2))["packed_weights"] else []
         self.assertEqual(names, ["machine", "model and data", "trace", "forward", "backward", "remove_dead", "fuse_accumulate", *packs,
                                  "split_prologue", "kernels", "plan", "memory"])
         whole = self.stages(train_batch_size=8, micro_batch_size=8)
-        self.assertEqual([s["name"] for s in whole], [name for name in names if name not in ("pack_weights", "split_prologue")])
+        self.assertEqual([s["name"] for s in whole if s["name"] in told], [name for name in names if name not in ("pack_weights", "split_prologue")])
         for stage in pieces + whole:
             self.assertGreaterEqual(stage["seconds"], 0)
             self.assertNotIn("text", stage)
@@ -58,6 +60,12 @@ class Explanations(Case):
         self.assertGreater(len(json.loads(texts["plan"])["steps"]), 50)
         done = run("explain", "--stages", *options(**self.base(train_batch_size=4)))
         self.assertIn("\n== fuse_accumulate\ngraph \"train\" {", done.stdout)
+
+    def test_what_is_told_is_the_plan_that_was_chosen(self):
+        # In 16 bits shorter rows may need more scratch, which the plan of the longest counts.
+        stages = {stage["name"]: stage for stage in self.stages(bf16=True)}
+        self.assertIn("mixed_precision", stages)
+        self.assertTrue(stages["plan"]["result"].endswith("checked"))
 
     def test_what_does_not_fit_is_refused_as_by_plan(self):
         done = run("explain", *options(**self.base(memory="50MiB")))
