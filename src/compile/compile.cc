@@ -176,7 +176,11 @@ Graph build_prologue_graph(const NetworkDef& network, const Recipe& recipe,
                            const Lengths& longest) {
   // What only longer programs read of a weight is packed, too. Any split has the same.
   const Lengths& lengths = recipe.packed.empty() ? network.shortest : longest;
-  return compiled({network, Program::prologue, {1, lengths, true, 2}, recipe, true, kNoHooks});
+  Graph graph =
+      compiled({network, Program::prologue, {1, lengths, true, 2}, recipe, true, kNoHooks});
+  SNUG_CHECK(count_packings(graph) == recipe.packed.weights.size(),
+             "a weight is read in panels that nobody packs");
+  return graph;
 }
 
 Graph build_update_graph(const NetworkDef& network, const Recipe& recipe) {

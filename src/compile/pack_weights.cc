@@ -91,4 +91,11 @@ Graph pack_weights(Graph graph, const OpRegistry& registry, const PackedWeights&
   return rewriter.take();
 }
 
+size_t count_packings(const Graph& graph) {
+  return static_cast<size_t>(
+      std::count_if(graph.nodes.begin(), graph.nodes.end(), [](const Node& node) {
+        return node.phase == Phase::prologue && *node.op->name == "pack_weight";
+      }));
+}
+
 }  // namespace snug

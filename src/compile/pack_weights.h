@@ -43,4 +43,7 @@ struct PackedWeights {
 [[nodiscard]] Graph pack_weights(Graph graph, const OpRegistry& registry,
                                  const PackedWeights& which);
 
+/// How many there are.
+[[nodiscard]] size_t count_packings(const Graph& graph);
+
 }  // namespace snug
