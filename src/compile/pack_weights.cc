@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compile/pack_weights.h"
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <string>
@@ -10,6 +11,7 @@
 #include "base/check.h"
 #include "base/stop.h"
 #include "compile/rewriter.h"
+#include "ops/packed_matmul/packed_matmul.h"
 
 namespace snug {
 namespace {
@@ -92,10 +94,9 @@ Graph pack_weights(Graph graph, const OpRegistry& registry, const PackedWeights&
 }
 
 size_t count_packings(const Graph& graph) {
-  return static_cast<size_t>(
-      std::count_if(graph.nodes.begin(), graph.nodes.end(), [](const Node& node) {
-        return node.phase == Phase::prologue && *node.op->name == "pack_weight";
-      }));
+  return static_cast<size_t>(std::count_if(
+      graph.nodes.begin(), graph.nodes.end(),
+      [](const Node& node) { return node.phase == Phase::prologue && is_packing(node); }));
 }
 
 }  // namespace snug

@@ -35,18 +35,6 @@ static std::string_view wide_encoding(std::string_view head) {
   return {};
 }
 
-// By its mark, or by the zeros of a first letter of ASCII; empty: none of several bytes a letter.
-static std::string_view wide_encoding(std::string_view head) {
-  using namespace std::string_view_literals;
-  if (head.starts_with("\xFF\xFE\0\0"sv) || head.starts_with("\0\0\xFE\xFF"sv)) return "UTF-32";
-  if (head.starts_with("\xFF\xFE") || head.starts_with("\xFE\xFF")) return "UTF-16";
-  if (head.size() < 4) return {};
-  const auto is_zero = [head](size_t at) { return head[at] == '\0'; };
-  if (!is_zero(0) && is_zero(1) && !is_zero(2) && is_zero(3)) return "UTF-16LE";
-  if (is_zero(0) && !is_zero(1) && is_zero(2) && !is_zero(3)) return "UTF-16BE";
-  return {};
-}
-
 void TextFile::begin_text() {
   if (!fill()) return;
   const std::string_view head(reinterpret_cast<const char*>(buffer_.get()), end_);

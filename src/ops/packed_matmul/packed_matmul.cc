@@ -96,6 +96,8 @@ ValueId pack_weight(GraphBuilder& builder, ValueId w, bool transpose, int64_t wi
   return builder.op1("pack_weight", {w}, {{"transpose", transpose}, {"width", width}});
 }
 
+bool is_packing(const Node& node) { return *node.op->name == "pack_weight"; }
+
 ValueId packed_matmul(GraphBuilder& builder, ValueId a, ValueId panels, int64_t columns,
                       ValueId bias) {
   return builder.op1("packed_matmul", {a, panels, bias}, {{"columns", columns}});

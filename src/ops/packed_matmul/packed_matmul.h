@@ -18,6 +18,7 @@
 namespace snug {
 
 [[nodiscard]] ValueId pack_weight(GraphBuilder& builder, ValueId w, bool transpose, int64_t width);
+[[nodiscard]] bool is_packing(const Node& node);
 [[nodiscard]] ValueId packed_matmul(GraphBuilder& builder, ValueId a, ValueId panels,
                                     int64_t columns, ValueId bias = kNone);
 
