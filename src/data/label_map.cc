@@ -4,14 +4,13 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/listed.h"
 #include "base/numbers.h"
 #include "base/printable.h"
 #include "data/label_number.h"
 
 namespace snug::data {
 namespace {
-
-constexpr size_t kListed = 8;
 
 /// The number that is written exactly so: no sign, no leading zero, no space.
 std::optional<int64_t> plain_number(std::string_view text) {
@@ -201,11 +200,9 @@ bool are_only_ids(const std::vector<std::string>& names) {
 }
 
 std::string list_labels(const std::vector<std::string>& names) {
-  std::string list;
-  for (size_t i = 0; i < std::min(names.size(), kListed); ++i)
-    list += (i == 0 ? "" : ", ") + printable_name(names[i]);
-  if (names.size() > kListed) list += ", ... (" + std::to_string(names.size()) + " in all)";
-  return list;
+  std::vector<std::string> printable;
+  for (const std::string& name : names) printable.push_back(printable_name(name));
+  return joined(printable, kListed);
 }
 
 DataLabels labels_of_text(const Labels& found) {

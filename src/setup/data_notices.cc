@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
+#include "base/listed.h"
 #include "base/printable.h"
-#include "setup/listed.h"
 
 namespace snug::train {
 namespace {

@@ -8,12 +8,12 @@
 #include <numeric>
 #include <utility>
 
+#include "base/listed.h"
 #include "base/numbers.h"
 #include "base/printable.h"
 #include "base/stop.h"
 #include "data/invisible.h"
 #include "data/label_number.h"
-#include "setup/listed.h"
 #include "tasks/registry.h"
 #include "text/normal_forms.h"
 #include "text/unicode_rules.h"

@@ -6,11 +6,11 @@
 #include <algorithm>
 #include <map>
 
+#include "base/listed.h"
 #include "base/numbers.h"
 #include "io/file.h"
 #include "io/weight_files.h"
 #include "optim/schedule.h"
-#include "setup/listed.h"
 #include "setup/model_network.h"
 
 namespace snug::train {

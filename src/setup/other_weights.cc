@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "base/ascii.h"
+#include "base/listed.h"
 #include "base/shell.h"
 #include "io/file.h"
-#include "setup/listed.h"
 #include "setup/model_weights.h"
 #include "snug/error.h"
 #include "text/tokenizer.h"

@@ -54,11 +54,6 @@ constexpr int64_t kPlanningBytesForward = 96 * kKiB;  // of a part without a bac
 // Of layers that are kinds of blocks of their own: the chain's table, which has a limit.
 constexpr int64_t kPlanningBytesOfLayerPart = 2 * kMiB;
 constexpr int64_t kPlanningBytesOfLayers = 48 * kMiB;
-// Of a part of a graph that only says its weights, and their list: 29 KiB measured for a layer of
-// BERT, 30 for two blocks of a residual network.
-constexpr int64_t kNamingBytes = 16 * kMiB;
-constexpr int64_t kNamingBytesOfPart = 32 * kKiB;
-constexpr int64_t kNamingBytesOfLayerPart = 2 * kKiB;  // few nodes, weights alone: 1.8 measured
 
 int64_t table_bytes(const ProcessNeeds& needs) {
   return kBytesPerToken * needs.vocab_size + kCopiesOfTokens * needs.vocab_bytes +
@@ -128,12 +123,6 @@ int64_t startup_reservation(const ProcessNeeds& needs) {
            : 0);
   const int64_t learning = needs.learns_vocabulary ? kVocabularyLearnerBytes : 0;
   return round_up(kPreparationBytes + std::max({reading, planning, learning}), kMiB);
-}
-
-int64_t naming_bytes(const Model& model) {
-  const models::ProgramSize size = model.size(1);
-  return kNamingBytes + kNamingBytesOfPart * size.parts +
-         kNamingBytesOfLayerPart * size.layer_parts;
 }
 
 int64_t affordable_image_bytes(int64_t budget) {

@@ -52,10 +52,6 @@ struct ProcessNeeds {
 /// vocabulary, planning. A multiple of a page.
 [[nodiscard]] int64_t startup_reservation(const ProcessNeeds& needs);
 
-/// Of the whole process that builds the network once, for rows of the shortest length, to know its
-/// weights by name: what every verb does first. As measured, without room.
-[[nodiscard]] int64_t naming_bytes(const Model& model);
-
 /// What decoding one image may take within a budget, before the run's memory exists.
 [[nodiscard]] int64_t affordable_image_bytes(int64_t budget);
 

@@ -5,7 +5,6 @@
 #include <set>
 
 #include "base/shell.h"
-#include "base/units.h"
 #include "config/option.h"
 #include "io/file.h"
 #include "io/json_file.h"
@@ -16,10 +15,9 @@
 #include "setup/input.h"
 #include "setup/model_network.h"
 #include "setup/model_weights.h"
+#include "setup/naming_memory.h"
 #include "setup/other_weights.h"
-#include "setup/process_memory.h"
 #include "snug/error.h"
-#include "snug/memory.h"
 #include "tasks/registry.h"
 
 namespace snug::train {
@@ -326,20 +324,6 @@ void take_label_order(const RunConfig& config, Model& model) {
               "data");
 }
 
-/// A hostile config.json asks for thousands of layers in a few bytes: what would be killed while
-/// the network is built is refused before.
-void check_memory(const Model& model) {
-  const std::optional<MemoryLimit> limit = group_memory();
-  const int64_t bytes = naming_bytes(model);
-  if (!limit || bytes <= limit->bytes) return;
-  throw Error(ErrorCode::out_of_budget, "model",
-              "the network of '" + model.name + "' has too many layers for this process: to know " +
-                  "its weights alone needs " + format_bytes(bytes) + ", more than the " +
-                  limit->source + ", which is " + format_bytes(limit->bytes) + " (" +
-                  std::to_string(limit->bytes) + " bytes)",
-              "raise that limit, or use a model of fewer layers");
-}
-
 /// Compares the folder's weights with its config.json, and says which head the run begins with.
 void read_weights(const RunConfig& config, Model& model) {
   bool has_head = false;
@@ -446,7 +430,7 @@ Model read_model(const RunConfig& config, const TaskOfLabels& of_labels) {
   check_keys(config, model, drops_names);
   take_task(config, of_labels, model);
   apply_keys(config, model);
-  check_memory(model);
+  check_naming_memory(model);
   if (model.config_file.empty()) {
     model.label_rule.count = config.num_labels;
   } else {

@@ -7,13 +7,13 @@
 #include <cstdlib>
 #include <utility>
 
+#include "base/listed.h"
 #include "data/row_files.h"
 #include "data/source.h"
 #include "io/file.h"
 #include "io/weight_files.h"
 #include "setup/adapter_config.h"
 #include "setup/data_notices.h"
-#include "setup/listed.h"
 #include "setup/process_memory.h"
 #include "snug/error.h"
 #include "snug/memory.h"

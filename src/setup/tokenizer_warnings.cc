@@ -10,7 +10,7 @@
 
 #include "base/ascii.h"
 #include "base/printable.h"
-#include "setup/listed.h"
+#include "base/listed.h"
 #include "setup/say.h"
 
 namespace snug::train {

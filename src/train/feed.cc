@@ -6,12 +6,12 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/listed.h"
 #include "base/numbers.h"
 #include "base/stop.h"
 #include "data/label_map.h"
 #include "models/model.h"
 #include "ops/fed_names.h"
-#include "setup/listed.h"
 #include "snug/error.h"
 
 namespace snug::train {

@@ -4,11 +4,11 @@
 #include <utility>
 
 #include "base/float_mode.h"
+#include "base/listed.h"
 #include "base/stop.h"
 #include "io/buffered_file.h"
 #include "io/safetensors.h"
 #include "io/weight_files.h"
-#include "setup/listed.h"
 #include "snug/error.h"
 #include "snug/run.h"
 
@@ -52,7 +52,7 @@ void convert_weights(const std::string& file, const std::string& output,
   const std::vector<std::string> shared = shared_names(weights);
   if (shared.empty() || !options.callbacks.on_message) return;
   options.callbacks.on_message("written once more, since safetensors shares nothing: " +
-                               train::joined(shared, train::kListed));
+                               joined(shared, kListed));
 }
 
 }  // namespace snug

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace snug::train {
+namespace snug {
 
 inline constexpr size_t kListed = 8;
 
@@ -19,4 +19,4 @@ inline constexpr size_t kListed = 8;
   return text;
 }
 
-}  // namespace snug::train
+}  // namespace snug
