@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows of images: CIFAR's binary files as they are, PNG and JPEG in folders framed and normalised
 // as the model's folder says.
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
 
@@ -14,6 +14,7 @@
 #include "setup/input.h"
 #include "setup/label_warnings.h"
 #include "setup/process_memory.h"
+#include "setup/row_kind.h"
 #include "snug/error.h"
 #include "snug/memory.h"
 
@@ -185,29 +186,6 @@ std::string images_text(const Json& json) {
 
 class ImageInput final : public Input {
  public:
-  [[nodiscard]] std::string reads() const override { return "reads images"; }
-  [[nodiscard]] std::span<const char* const> foreign_keys() const override {
-    static constexpr const char* kKeys[] = {"tokenizer",     "tokenizer_kind", "vocab_size",
-                                            "text_column",   "delimiter",      "text_pair_column",
-                                            "label_column",  "max_seq_length", "group_by_length",
-                                            "weight_column", "overlong",       "stride"};
-    return kKeys;
-  }
-  void read_folder(const std::string& folder, Model& model) const override {
-    read_image_processor(folder, model);
-  }
-  [[nodiscard]] std::vector<std::string> notices(const Model& model) const override;
-  void write_folder(const Model& model, const Tokenizer*, bool,
-                    io::AtomicFolder& target) const override {
-    target.write(kImageProcessorFile, image_processor_json(model));
-  }
-  [[nodiscard]] bool has_lengths() const override { return false; }
-  [[nodiscard]] std::string row(const Model& model) const override {
-    return fmt::format("image of {0} x {0} pixels", model.traits.image_size);
-  }
-  [[nodiscard]] int64_t longest(const RunConfig&, const Model& model) const override {
-    return model.traits.image_size;
-  }
   [[nodiscard]] std::unique_ptr<const Tokenizer> open_tokenizer_alone(
       const RunConfig&, const RunOptions&, const Model&, const std::string&) const override {
     return nullptr;
@@ -217,7 +195,7 @@ class ImageInput final : public Input {
                      RunData& run) const override;
   [[nodiscard]] std::unique_ptr<const Tokenizer> open_trained(RunConfig&, const RunOptions& options,
                                                               const Model& model) const override {
-    say(options, notices(model));
+    say(options, row_kind_of(model).notices(model));
     return nullptr;
   }
   [[nodiscard]] TrainedRows open_rows(const RunConfig& config, const RunOptions& options,
@@ -226,15 +204,6 @@ class ImageInput final : public Input {
                                       const std::string& cache_path) const override;
   [[nodiscard]] Inspection inspect(const InspectRequest& request) const override;
 };
-
-// Where the folder says otherwise than CIFAR-10.
-std::vector<std::string> ImageInput::notices(const Model& model) const {
-  if (model.normalization == data::ImageNormalization{}) return {};
-  const data::ImageNormalization& n = model.normalization;
-  return {fmt::format("images are normalised as {}/{} says: (byte / {:.6g} - {:.4g}) / {:.4g}",
-                      model.name, kImageProcessorFile, n.divisor, fmt::join(n.mean, ", "),
-                      fmt::join(n.deviation, ", "))};
-}
 
 void ImageInput::open_training(const RunConfig& config, const RunOptions& options,
                                const Model& model, const std::string&, const WorkFolder& work,

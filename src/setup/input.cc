@@ -8,7 +8,7 @@
 
 #include "base/check.h"
 #include "base/printable.h"
-#include "setup/label_warnings.h"
+#include "setup/run_label_warnings.h"
 #include "setup/say.h"
 #include "snug/error.h"
 

@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the rows of a run are: everything in which texts and images differ, from keys that say
-// nothing of them to the files beside the weights. One value for each InputKind; the rest of the
-// program asks it and does not look which one it has.
+// How the rows of a run are opened: all in which texts and images differ there. One value for each
+// InputKind; the rest of the program asks it and does not look which one it has. What the kind
+// means for a model's folder and its keys is in row_kind.h.
 #pragma once
 
 #include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "io/atomic_folder.h"
 #include "setup/model.h"
 #include "setup/run_data.h"
 #include "setup/skipped_rows.h"
@@ -49,23 +47,6 @@ class Input {
   Input& operator=(const Input&) = delete;
   virtual ~Input() = default;
 
-  /// "reads images": the reason why a model refuses the keys that say nothing of its rows.
-  [[nodiscard]] virtual std::string reads() const = 0;
-  [[nodiscard]] virtual std::span<const char* const> foreign_keys() const = 0;
-
-  /// What a model folder says of its rows, but for the weights; how it is said to the user.
-  virtual void read_folder(const std::string& folder, Model& model) const = 0;
-  [[nodiscard]] virtual std::vector<std::string> notices(const Model& model) const = 0;
-  /// Writes it beside the weights. `tokenizer` may be null.
-  virtual void write_folder(const Model& model, const Tokenizer* tokenizer, bool has_type_ids,
-                            io::AtomicFolder& target) const = 0;
-
-  /// Whether rows have lengths, so that shorter ones take less memory.
-  [[nodiscard]] virtual bool has_lengths() const = 0;
-  /// What a row is, where lengths do not say it: "image of 32 x 32 pixels".
-  [[nodiscard]] virtual std::string row(const Model& model) const = 0;
-  /// The length of a row where there are no data.
-  [[nodiscard]] virtual int64_t longest(const RunConfig& config, const Model& model) const = 0;
   /// The tokenizer that training would read, where there are no data; null where there is none.
   [[nodiscard]] virtual std::unique_ptr<const Tokenizer> open_tokenizer_alone(
       const RunConfig& config, const RunOptions& options, const Model& model,

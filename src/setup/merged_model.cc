@@ -7,9 +7,9 @@
 #include "io/atomic_folder.h"
 #include "network/facts.h"
 #include "setup/adapter_folder.h"
-#include "setup/input.h"
 #include "setup/model_network.h"
 #include "setup/model_weights.h"
+#include "setup/row_kind.h"
 #include "snug/error.h"
 
 namespace snug::train {
@@ -95,7 +95,7 @@ void write_merged_model(const std::string& folder, const Model& model, const Tok
   io::AtomicFolder target(folder,
                           {.expected_bytes = io::safetensors_file_bytes(tensors), .on_step = {}});
   target.write("config.json", model.config_json());
-  input_of(model).write_folder(model, tokenizer, reads(network, models::kTokenTypeIds), target);
+  row_kind_of(model).write_folder(model, tokenizer, reads(network, models::kTokenTypeIds), target);
   target.record("model.safetensors",
                 io::write_safetensors(target.file("model.safetensors"), tensors));
   weights.check_base();

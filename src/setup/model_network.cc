@@ -7,7 +7,7 @@
 
 #include "network/facts.h"
 #include "ops/fed_names.h"
-#include "setup/input.h"
+#include "setup/row_kind.h"
 
 namespace snug::train {
 namespace {
@@ -68,7 +68,7 @@ Network network_of(const Model& model) {
   NetworkFacts known;
   if (model.traits.has_batch_statistics)
     known.coupling = "normalises by the statistics of its batch";
-  known.shortest = input_of(model).has_lengths() ? 1 : 0;
+  known.shortest = row_kind_of(model).has_lengths() ? 1 : 0;
   // Beside adapters a fresh pooler is trained, too: no base has it.
   const std::set<std::string> fresh = model.lora.is_on()
                                           ? std::set(model.fresh.begin(), model.fresh.end())

@@ -12,11 +12,11 @@
 #include "models/registry.h"
 #include "models/text_head.h"
 #include "setup/adapter_folder.h"
-#include "setup/input.h"
 #include "setup/model_network.h"
 #include "setup/model_weights.h"
 #include "setup/naming_memory.h"
 #include "setup/other_weights.h"
+#include "setup/row_kind.h"
 #include "snug/error.h"
 #include "tasks/registry.h"
 
@@ -246,7 +246,8 @@ void take_task(const RunConfig& config, const TaskOfLabels& of_labels, Model& mo
     throw Error(ErrorCode::bad_config, "text_pair_column",
                 "the task " + *task.name + " has one list of words a row", "omit text_pair_column");
   }
-  if (!can_have_rows(task, model)) refuse(input_of(model).reads() + ", whose labels are not for");
+  if (!can_have_rows(task, model))
+    refuse(row_kind_of(model).reads() + ", whose labels are not for");
   const auto& heads = *model.family().info().heads;
   if (std::find(heads.begin(), heads.end(), task.head->kind) == heads.end())
     refuse("has no head for");
@@ -272,10 +273,10 @@ void check_keys(const RunConfig& config, const Model& model, bool drops_names) {
     throw Error(ErrorCode::bad_config, "reinit_layers",
                 "the layers of a base do not change where adapters are trained",
                 "train without lora, or omit reinit_layers");
-  const Input& input = input_of(model);
-  for (const char* key : input.foreign_keys()) {
+  const RowKind& kind = row_kind_of(model);
+  for (const char* key : kind.foreign_keys()) {
     if (config.source_of(key) != ConfigSource::default_value)
-      refuse_key(key, config.model, input.reads());
+      refuse_key(key, config.model, kind.reads());
   }
   std::set<std::string> checked;
   for (const models::ModelFamily* family : models::model_families()) {
@@ -426,7 +427,7 @@ Model read_model(const RunConfig& config, const TaskOfLabels& of_labels) {
     if (is_model_folder(base)) model.weights_folder = base;
   }
   model.traits = model.architecture->traits();
-  if (!model.config_file.empty()) input_of(model).read_folder(config.model, model);
+  if (!model.config_file.empty()) row_kind_of(model).read_folder(config.model, model);
   check_keys(config, model, drops_names);
   take_task(config, of_labels, model);
   apply_keys(config, model);

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/printable.h"
 
 namespace snug::train {
@@ -35,6 +37,10 @@ RunOptions gathering(const RunOptions& options, std::vector<Warning>& warnings) 
     if (also) also(each);
   };
   return out;
+}
+
+double share_of(int64_t part, int64_t whole) {
+  return static_cast<double>(part) / static_cast<double>(std::max<int64_t>(whole, 1));
 }
 
 std::string share_text(double share) { return fmt::format("{:.1f} %", 100 * share); }

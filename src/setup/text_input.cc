@@ -117,19 +117,6 @@ std::string data_text(const Json& json) {
 
 class TextInput final : public Input {
  public:
-  [[nodiscard]] std::string reads() const override { return "reads texts"; }
-  [[nodiscard]] std::span<const char* const> foreign_keys() const override { return {}; }
-  void read_folder(const std::string&, Model&) const override {}
-  [[nodiscard]] std::vector<std::string> notices(const Model& model) const override;
-  void write_folder(const Model& model, const Tokenizer* tokenizer, bool has_type_ids,
-                    io::AtomicFolder& target) const override {
-    if (tokenizer != nullptr) tokenizer->save(target.path(), model.limits, has_type_ids);
-  }
-  [[nodiscard]] bool has_lengths() const override { return true; }
-  [[nodiscard]] std::string row(const Model&) const override { return {}; }
-  [[nodiscard]] int64_t longest(const RunConfig& config, const Model&) const override {
-    return config.max_seq_length;
-  }
   [[nodiscard]] std::unique_ptr<const Tokenizer> open_tokenizer_alone(
       const RunConfig& config, const RunOptions& options, const Model& model,
       const std::string& folder) const override {
@@ -153,22 +140,6 @@ class TextInput final : public Input {
                                       const std::string& cache_path) const override;
   [[nodiscard]] Inspection inspect(const InspectRequest& request) const override;
 };
-
-// Where training cuts texts at another length than the folder was made for, or at the other side.
-std::vector<std::string> TextInput::notices(const Model& model) const {
-  if (model.weights_folder.empty()) return {};
-  const TextLimits saved = Tokenizer::saved_limits(model.weights_folder);
-  std::vector<std::string> texts;
-  if (saved.max_length != 0 && saved.max_length != model.limits.max_length)
-    texts.push_back("texts are cut at " + std::to_string(model.limits.max_length) +
-                    " tokens (max_seq_length); model_max_length of " + model.weights_folder +
-                    " is " + std::to_string(saved.max_length));
-  if (saved.overlong == "tail" && model.limits.overlong.empty())
-    texts.push_back("of long texts the first tokens stay; the tokenizer of " +
-                    model.weights_folder +
-                    " has truncation_side left, by which the last would (overlong: tail)");
-  return texts;
-}
 
 // Which label an id means is said wherever a file has no names.
 void say_ids(const RunOptions& options, const std::string& file, const data::TokenCache& cache) {

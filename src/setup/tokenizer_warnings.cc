@@ -9,8 +9,8 @@
 #include <string_view>
 
 #include "base/ascii.h"
-#include "base/printable.h"
 #include "base/listed.h"
+#include "base/printable.h"
 #include "setup/say.h"
 
 namespace snug::train {

@@ -12,8 +12,8 @@
 #include "io/file.h"
 #include "io/safetensors.h"
 #include "setup/adapter_folder.h"
-#include "setup/input.h"
 #include "setup/model_weights.h"
+#include "setup/row_kind.h"
 #include "snug/error.h"
 #include "train/frozen_source.h"
 
@@ -140,7 +140,8 @@ std::string save_checkpoint(const std::string& folder, const Session& session, c
     return sha256;
   };
   target.write(model.lora.is_on() ? kAdaptedModelConfig : "config.json", model.config_json());
-  input_of(model).write_folder(model, tokenizer, session.has_input(models::kTokenTypeIds), target);
+  row_kind_of(model).write_folder(model, tokenizer, session.has_input(models::kTokenTypeIds),
+                                  target);
   if (model.lora.is_on()) target.write(kAdapterConfig, adapter_config_json(model, session));
   std::string sha256 = write_tensors(weights_file(model), weights, notes);
   frozen.check(base_sha256);

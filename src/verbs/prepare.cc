@@ -11,6 +11,7 @@
 #include "setup/notices.h"
 #include "setup/process_memory.h"
 #include "setup/read_model.h"
+#include "setup/row_kind.h"
 #include "setup/run_recipe.h"
 #include "setup/tokenizer_warnings.h"
 #include "snug/error.h"
@@ -31,7 +32,7 @@ constexpr std::chrono::seconds kQuietPlanning{2};  // a shorter one shows no pro
 void open_without_data(const RunConfig& config, const RunOptions& options,
                        const std::string& tokenizer_folder, RunSetup& setup) {
   const Input& input = input_of(setup.model);
-  setup.lengths = {input.longest(config, setup.model)};
+  setup.lengths = {row_kind_of(setup.model).longest(config, setup.model)};
   warn(options, warmup_warning(config, config.max_steps));
   const auto tokenizer = input.open_tokenizer_alone(config, options, setup.model, tokenizer_folder);
   if (tokenizer == nullptr) return;
@@ -46,7 +47,7 @@ void open_without_data(const RunConfig& config, const RunOptions& options,
 // the plan is checked again.
 void check_before_building(const RunConfig& config, const RunOptions& options, const Model& model) {
   const Lengths lengths =
-      config.train_file.empty() ? input_of(model).longest(config, model) : Lengths(1);
+      config.train_file.empty() ? row_kind_of(model).longest(config, model) : Lengths(1);
   SessionSizes sizes{.lengths = {lengths}, .batch_rows = config.train_batch_size};
   reserve_process(config, options, model, {}, 1, true, sizes);
   check_startup(resolve_memory(config.memory), sizes.startup_bytes, options);
@@ -64,7 +65,7 @@ RunSetup open_setup(const RunConfig& config, const RunOptions& options, const Wo
                            ? [&]() -> const tasks::Task& { return task_of_labels(config, options); }
                            : TaskOfLabels());
   if (!checkpoint.empty()) {
-    input_of(setup.model).read_folder(checkpoint, setup.model);
+    row_kind_of(setup.model).read_folder(checkpoint, setup.model);
     keep_label_order(checkpoint, setup.model);
   }
   fit_model(setup.model, config, {});
@@ -78,7 +79,7 @@ RunSetup open_setup(const RunConfig& config, const RunOptions& options, const Wo
   check_class_weights(config);
   const bool is_resumed = !checkpoint.empty();
   if (!is_resumed) say(options, model_notices(setup.model));
-  if (!is_resumed) say(options, input_of(setup.model).notices(setup.model));
+  if (!is_resumed) say(options, row_kind_of(setup.model).notices(setup.model));
   if (config.train_file.empty()) {
     open_without_data(config, options, checkpoint, setup);
     setup.network = network_of(setup.model);
@@ -319,7 +320,7 @@ PlannedRun plan_setup(const RunConfig& config, const RunOptions& options, const 
   const SessionPlan plan = plan_session(*setup.network, session);
   PlannedRun run{.plan = plan, .report = plan.report()};
   PlanReport& report = run.report;
-  report.row = input_of(setup.model).row(setup.model);
+  report.row = row_kind_of(setup.model).row(setup.model);
   if (!options.save_plan_file.empty()) plan.save(options.save_plan_file);
   write_for_solve(plan, report, options);
   if (setup.histogram.empty()) return run;
