@@ -20,10 +20,10 @@
 #include "compile/value_names.h"
 #include "fit/run_plan.h"
 #include "models/model.h"
+#include "run_model/model_network.h"
+#include "run_model/read_model.h"
 #include "session/engine.h"
 #include "session/session_plan.h"
-#include "setup/model_network.h"
-#include "setup/read_model.h"
 #include "setup/run_recipe.h"
 #include "snug/memory.h"
 
@@ -216,8 +216,8 @@ int run(const std::vector<std::string>& words) {
   }
   if (budgets.empty()) budgets.emplace_back("1TiB");
   const int64_t batch = std::stoll(words[1]);
-  train::Model model = train::read_model(config);
-  train::fit_model(model, config, {});
+  run_model::Model model = run_model::read_model(config);
+  run_model::fit_model(model, config, {});
   const int threads = available_threads();
   const std::filesystem::path file = profile.empty() ? "" : std::filesystem::absolute(profile);
   const auto backend = make_cpu_backend(
@@ -230,7 +230,8 @@ int run(const std::vector<std::string>& words) {
   std::vector<Case> cases;
   for (const std::string& budget : budgets) {
     cases.emplace_back(train::make_run_plan(
-        {.network = changed_network(describe_network(train::network_of(model), {}).def, resolved),
+        {.network =
+             changed_network(describe_network(run_model::network_of(model), {}).def, resolved),
          .recipe = resolved.recipe,
          .global_batch = batch,
          .micro_batch = batch,

@@ -3,7 +3,7 @@
 
 The families are the words of src/models/families.cmake. Outside of src/models/FAMILY and of tests nothing includes a family's
 headers, names its types (BertConfig, build_bert_classifier, bert_preset), writes its name as a text ("bert", "bert-base"), or asks
-which of several types a configuration holds; and what a family's rows are is asked in src/setup/input.cc and by tasks alone. Comments may give
+which of several types a configuration holds; and what a family's rows are is asked in src/run_rows/input.cc and by tasks alone. Comments may give
 examples.
 """
 import pathlib
@@ -43,8 +43,8 @@ def main():
         if own is not None and own not in families:
             errors.append(f"{path.relative_to(ROOT)}: src/models/{own} is no word of families.cmake")
         found = rules([family for family in families if family != own])
-        if own is None and path.parent != ROOT / "src/tasks" and path not in (MODELS / "family.h", MODELS / "text_family.h", ROOT / "src/setup/input.cc", ROOT / "src/setup/row_kind.cc"):
-            found.append((re.compile(r"\bInputKind::"), "asks what rows are (input_of in src/setup/input.h gives what follows from it)"))
+        if own is None and path.parent != ROOT / "src/tasks" and path not in (MODELS / "family.h", MODELS / "text_family.h", ROOT / "src/run_rows/input.cc", ROOT / "src/run_model/row_kind.cc"):
+            found.append((re.compile(r"\bInputKind::"), "asks what rows are (input_of in src/run_rows/input.h gives what follows from it)"))
         for number, line in enumerate(path.read_text().splitlines(), 1):
             code = OP_PATH.sub("", line if line.lstrip().startswith("#") else COMMENT.sub("", line))
             if own is not None:

@@ -5,7 +5,7 @@
 
 #include "backend/cpu/allocation_testing.h"
 #include "backend/cpu/cpu_backend.h"
-#include "setup/model_network.h"
+#include "run_model/model_network.h"
 #include "train/testing.h"
 #include "train/trainer.h"
 
@@ -60,7 +60,7 @@ class MemoryRows final : public data::RowStore {
 TEST(Allocation, an_update_allocates_no_more_than_its_programs) {
   RunConfig config = TestRun::bert_config("all", 1.0);
   config.freeze = {"*embeddings.position_embeddings.weight"};
-  const Model model = fitted_model(config);
+  const run_model::Model model = fitted_model(config);
   const MemoryRows rows;
   BatchRows batch({.rows = &rows, .task = model.task, .pad_id = 0});
   SessionOptions options = session_options_of(training_spec(config, 100));
@@ -69,7 +69,7 @@ TEST(Allocation, an_update_allocates_no_more_than_its_programs) {
   options.lengths = {12};
   options.memory = parse_memory("4GiB");
   options.threads = 1;
-  const SessionPlan plan(network_of(model), options);
+  const SessionPlan plan(run_model::network_of(model), options);
   Session session(plan);
   // The same programs alone.
   Engine engine(plan.impl()->plan, *plan.impl()->machine.impl().backend);

@@ -11,9 +11,9 @@
 #include "io/checkpoint_tensors.h"
 #include "io/file.h"
 #include "io/safetensors.h"
-#include "setup/adapter_folder.h"
-#include "setup/model_weights.h"
-#include "setup/row_kind.h"
+#include "run_model/adapter_folder.h"
+#include "run_model/model_weights.h"
+#include "run_model/row_kind.h"
 #include "snug/error.h"
 #include "train/frozen_source.h"
 
@@ -30,13 +30,14 @@ constexpr size_t kMaxStepDigits = 17;
 constexpr int64_t kNoBatches = 0;
 
 /// Whether the weight or state is in a checkpoint: beside adapters what does not move is not.
-bool is_saved(const Model& model, const TensorInfo& tensor) {
+bool is_saved(const run_model::Model& model, const TensorInfo& tensor) {
   if (tensor.kind == TensorKind::scales) return false;
-  return !tensor.is_weight() || !model.lora.is_on() || is_of_adapter_folder(model, tensor);
+  return !tensor.is_weight() || !model.lora.is_on() ||
+         run_model::is_of_adapter_folder(model, tensor);
 }
 
-std::string weights_file(const Model& model) {
-  return model.lora.is_on() ? kAdapterWeights : "model.safetensors";
+std::string weights_file(const run_model::Model& model) {
+  return model.lora.is_on() ? run_model::kAdapterWeights : "model.safetensors";
 }
 
 // As f32, which holds what is stored in fewer bits exactly.
@@ -57,13 +58,14 @@ io::TensorToWrite of_bytes(const Session& session, const TensorInfo& tensor,
 /// The weights under the names that other programs read; or states, under their own. `all` are the
 /// session's, and are referred to.
 std::vector<io::TensorToWrite> stored(const Session& session, const std::vector<TensorInfo>& all,
-                                      const Model& model, bool is_model, FrozenSource& frozen) {
+                                      const run_model::Model& model, bool is_model,
+                                      FrozenSource& frozen) {
   std::vector<io::TensorToWrite> tensors;
   std::vector<io::TensorToWrite> counters;
   for (const TensorInfo& tensor : all) {
     if (tensor.is_weight() != is_model || !is_saved(model, tensor)) continue;
     const std::string name = !is_model            ? tensor.name
-                             : model.lora.is_on() ? adapter_key(model, tensor.name)
+                             : model.lora.is_on() ? run_model::adapter_key(model, tensor.name)
                                                   : model.stored_name(tensor.name);
     tensors.push_back(tensor.is_frozen_code() ? frozen.tensor(tensor, name)
                       : tensor.is_coded()     ? of_rows(session, tensor, name)
@@ -80,16 +82,18 @@ std::vector<io::TensorToWrite> stored(const Session& session, const std::vector<
   return tensors;
 }
 
-void read_values(const std::string& path, Session& session, const Model& model, bool is_model,
-                 BaseDigest& frozen) {
+void read_values(const std::string& path, Session& session, const run_model::Model& model,
+                 bool is_model, run_model::BaseDigest& frozen) {
   const io::SafetensorsFile file(path);
   for (const TensorInfo& tensor : session.tensors()) {
     if (tensor.is_weight() != is_model || !is_saved(model, tensor)) continue;
     const io::TensorInfo* found = is_model ? file.find(model.stored_name(tensor.name)) : nullptr;
-    if (found == nullptr && model.lora.is_on()) found = file.find(adapter_key(model, tensor.name));
+    if (found == nullptr && model.lora.is_on())
+      found = file.find(run_model::adapter_key(model, tensor.name));
     if (found == nullptr) found = file.find(tensor.name);  // an older checkpoint, too
     if (tensor.is_coded() && found != nullptr && found->shape == tensor.shape) {
-      read_weight(file, found->name, tensor, session, tensor.is_trained ? nullptr : &frozen);
+      run_model::read_weight(file, found->name, tensor, session,
+                             tensor.is_trained ? nullptr : &frozen);
       continue;
     }
     io::read_exactly(file, found, tensor.name, {tensor.dtype, tensor.shape},
@@ -118,12 +122,12 @@ std::vector<int64_t> steps_of_archives(const RunFolder& folder) {
 
 }  // namespace
 
-std::string save_checkpoint(const std::string& folder, const Session& session, const Model& model,
-                            const Tokenizer* tokenizer, const std::string& base_sha256,
-                            const RunState* state) {
-  const io::SafetensorsNotes notes = model.lora.is_on()
-                                         ? io::SafetensorsNotes{{kBaseDigestKey, base_sha256}}
-                                         : io::SafetensorsNotes{};
+std::string save_checkpoint(const std::string& folder, const Session& session,
+                            const run_model::Model& model, const Tokenizer* tokenizer,
+                            const std::string& base_sha256, const RunState* state) {
+  const io::SafetensorsNotes notes =
+      model.lora.is_on() ? io::SafetensorsNotes{{run_model::kBaseDigestKey, base_sha256}}
+                         : io::SafetensorsNotes{};
   FrozenSource frozen(model);
   const std::vector<TensorInfo> all = session.tensors();
   const std::vector<io::TensorToWrite> weights = stored(session, all, model, true, frozen);
@@ -139,10 +143,12 @@ std::string save_checkpoint(const std::string& folder, const Session& session, c
     target.record(name, sha256);
     return sha256;
   };
-  target.write(model.lora.is_on() ? kAdaptedModelConfig : "config.json", model.config_json());
-  row_kind_of(model).write_folder(model, tokenizer, session.has_input(models::kTokenTypeIds),
-                                  target);
-  if (model.lora.is_on()) target.write(kAdapterConfig, adapter_config_json(model, session));
+  target.write(model.lora.is_on() ? run_model::kAdaptedModelConfig : "config.json",
+               model.config_json());
+  run_model::row_kind_of(model).write_folder(model, tokenizer,
+                                             session.has_input(models::kTokenTypeIds), target);
+  if (model.lora.is_on())
+    target.write(run_model::kAdapterConfig, run_model::adapter_config_json(model, session));
   std::string sha256 = write_tensors(weights_file(model), weights, notes);
   frozen.check(base_sha256);
   if (state != nullptr) {
@@ -155,7 +161,7 @@ std::string save_checkpoint(const std::string& folder, const Session& session, c
   return sha256;
 }
 
-CheckpointBytes bytes_of_checkpoint(const Session& session, const Model& model) {
+CheckpointBytes bytes_of_checkpoint(const Session& session, const run_model::Model& model) {
   FrozenSource frozen(model);
   const std::vector<TensorInfo> all = session.tensors();
   return {.weights = io::safetensors_file_bytes(stored(session, all, model, true, frozen)),
@@ -223,10 +229,10 @@ TrainState load_state(const std::string& folder) {
   return TrainState::from_json(io::read_all(path, kMaxStateBytes), path);
 }
 
-void load_checkpoint(const std::string& folder, Session& session, const Model& model,
+void load_checkpoint(const std::string& folder, Session& session, const run_model::Model& model,
                      const std::string& base_sha256) {
-  if (model.lora.is_on()) AdapterFile(folder).check_base(base_sha256, model);
-  BaseDigest frozen;
+  if (model.lora.is_on()) run_model::AdapterFile(folder).check_base(base_sha256, model);
+  run_model::BaseDigest frozen;
   read_values(folder + "/" + weights_file(model), session, model, true, frozen);
   const std::string found = frozen.finish();
   if (!found.empty() && found != base_sha256)

@@ -8,7 +8,7 @@
 
 #include <string>
 
-#include "setup/model.h"
+#include "run_model/model.h"
 #include "snug/session.h"
 #include "text/tokenizer.h"
 #include "train/state.h"
@@ -32,16 +32,17 @@ struct RunState {
 /// Writes weights, configuration and tokenizer (null: the model reads images), and with `state` all
 /// that resuming needs. `base_sha256` is what initialize_weights returned. Returns the SHA-256 of
 /// the file of weights. Throws Error{io}; then the former folder is still there.
-std::string save_checkpoint(const std::string& folder, const Session& session, const Model& model,
-                            const Tokenizer* tokenizer, const std::string& base_sha256,
-                            const RunState* state);
+std::string save_checkpoint(const std::string& folder, const Session& session,
+                            const run_model::Model& model, const Tokenizer* tokenizer,
+                            const std::string& base_sha256, const RunState* state);
 
 /// Of the files of a checkpoint that hold tensors.
 struct CheckpointBytes {
   int64_t weights = 0;
   int64_t states = 0;
 };
-[[nodiscard]] CheckpointBytes bytes_of_checkpoint(const Session& session, const Model& model);
+[[nodiscard]] CheckpointBytes bytes_of_checkpoint(const Session& session,
+                                                  const run_model::Model& model);
 
 /// Copies last/, which is of update `step`, to checkpoint-N.
 void archive_checkpoint(const RunFolder& folder, int64_t step);
@@ -68,7 +69,7 @@ void recover_archives(const RunFolder& folder);
 /// Reads weights and optimizer states into the session. Every value must be there with its shape,
 /// and finite. With adapters, or frozen weights in fewer bits, the
 /// model's weights must be in the session already.
-void load_checkpoint(const std::string& folder, Session& session, const Model& model,
+void load_checkpoint(const std::string& folder, Session& session, const run_model::Model& model,
                      const std::string& base_sha256);
 
 }  // namespace snug::train

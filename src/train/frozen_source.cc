@@ -2,15 +2,15 @@
 #include "train/frozen_source.h"
 
 #include "io/checkpoint_tensors.h"
-#include "setup/model_weights.h"
+#include "run_model/model_weights.h"
 #include "snug/error.h"
 
 namespace snug::train {
 
-void require_frozen_sources(const Model& model, const Session& session) {
+void require_frozen_sources(const run_model::Model& model, const Session& session) {
   for (const TensorInfo& weight : session.tensors()) {
     if (!weight.is_frozen_code()) continue;
-    if (!model.weights_folder.empty() && !is_in_no_base(model, weight.name)) continue;
+    if (!model.weights_folder.empty() && !run_model::is_in_no_base(model, weight.name)) continue;
     throw Error(ErrorCode::bad_config, "frozen_dtype",
                 "'" + weight.name +
                     "' is frozen and in no folder of a model: stored in fewer "
@@ -25,7 +25,7 @@ io::TensorToWrite FrozenSource::tensor(const TensorInfo& weight, const std::stri
           .dtype = io::StoredType::f32,
           .shape = weight.shape,
           .make = [this, weight](const io::TensorToWrite::Put& put) {
-            const io::TensorInfo* found = find_weight(*folder_, model_, weight.name);
+            const io::TensorInfo* found = run_model::find_weight(*folder_, model_, weight.name);
             if (found == nullptr || found->shape != weight.shape)
               throw Error(ErrorCode::bad_data, model_.weights_folder,
                           "the weights changed since the run began: '" + weight.name + "'",

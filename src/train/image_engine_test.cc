@@ -10,7 +10,7 @@
 #include "backend/reference/reference.h"
 #include "fit/splits.h"
 #include "plan/problem/validate.h"
-#include "setup/model_network.h"
+#include "run_model/model_network.h"
 #include "snug/error.h"
 #include "train/testing.h"
 
@@ -118,10 +118,10 @@ TEST(Image_engine, running_statistics_move_once_an_update) {
 
 TEST(Splits, batch_statistics_forbid_a_split_unless_it_is_allowed) {
   RunConfig config = TestRun::resnet_config("auto");
-  const Model resnet = fitted_model(config);
+  const run_model::Model resnet = fitted_model(config);
   EXPECT_TRUE(resnet.traits.has_batch_statistics);
   RunPlanRequest request;
-  request.network = describe_network(network_of(resnet), {}).def;
+  request.network = describe_network(run_model::network_of(resnet), {}).def;
   request.global_batch = 12;
   EXPECT_EQ(micro_batches_of(request), (std::vector<int64_t>{12}));
   request.allow_coupled_split = true;
@@ -149,10 +149,10 @@ TEST(Splits, batch_statistics_forbid_a_split_unless_it_is_allowed) {
 TEST(Splits, models_without_batch_statistics_are_split_freely) {
   RunConfig config;
   config.model = "vgg-16";
-  const Model vgg = fitted_model(config);
+  const run_model::Model vgg = fitted_model(config);
   EXPECT_FALSE(vgg.traits.has_batch_statistics);
   RunPlanRequest request;
-  request.network = describe_network(network_of(vgg), {}).def;
+  request.network = describe_network(run_model::network_of(vgg), {}).def;
   request.global_batch = 8;
   EXPECT_EQ(micro_batches_of(request), micro_batches(8));
 }

@@ -10,9 +10,9 @@
 #include "io/atomic_folder.h"
 #include "io/file.h"
 #include "io/folder_marker.h"
+#include "notices/notices.h"
 #include "optim/loss_scale.h"
 #include "optim/schedule.h"
-#include "setup/notices.h"
 #include "snug/error.h"
 #include "train/trainer.h"
 
@@ -110,7 +110,8 @@ std::optional<TrainState> read_checkpoint(const RunFolder& folder, const RunOpti
   if (!has_last) return std::nullopt;
   try {
     if (io::check_folder(folder.last()) == io::FolderCheck::by_size) {
-      say(options, folder.last() +
+      notices::say(options,
+                   folder.last() +
                        " was written by an older version of Snug, without SHA-256: only the sizes "
                        "of its files were checked");
     }
@@ -137,7 +138,8 @@ void check_best(const RunFolder& folder, const RunOptions& options, TrainState& 
   if (!state.best_metric) return;
   const std::string best = folder.best();
   if (!io::is_complete(best)) {
-    say(options,
+    notices::say(
+        options,
         fmt::format("{} is gone: its metric of {}{} is forgotten, and the next evaluation writes "
                     "the folder again{}",
                     best, number_text(*state.best_metric),
@@ -167,7 +169,7 @@ void check_best(const RunFolder& folder, const RunOptions& options, TrainState& 
     if (damage.empty()) continue;
     // Beside the weights files may be edited (docs/files.md).
     if (!io::file_exists(path) || name.ends_with(".safetensors")) fail(path, damage);
-    say(options, path + ": " + damage + "; a better evaluation will write it anew");
+    notices::say(options, path + ": " + damage + "; a better evaluation will write it anew");
   }
 }
 
@@ -193,7 +195,7 @@ std::vector<KeyChange> changed_keys(const RunConfig& before, const RunConfig& no
   return changes;
 }
 
-void check_state(const RunConfig& before, const RunConfig& now, const RunData& data,
+void check_state(const RunConfig& before, const RunConfig& now, const run_rows::RunData& data,
                  const RunFolder& folder, TrainState& state) {
   if (state.rows_hash && *state.rows_hash != data.train->content_hash())
     fail_rows(now.train_file, before.train_file);
@@ -208,7 +210,7 @@ void check_state(const RunConfig& before, const RunConfig& now, const RunData& d
     throw Error(ErrorCode::bad_data, state_path(folder.last()),
                 fmt::format("\"{}\" {}", field, what), damage_hint(folder));
   };
-  const int64_t batches = train_sampler(now, data).batches_per_epoch();
+  const int64_t batches = run_rows::train_sampler(now, data).batches_per_epoch();
   if (state.batch >= batches)
     fail("batch", fmt::format("is {}; an epoch has the batches 0 to {}", state.batch, batches - 1));
   if (state.epoch > state.step / batches || state.epoch * batches + state.batch != state.step) {
@@ -262,7 +264,7 @@ void require_kind_of_scale(const TrainState& state, const Session& session,
               damage_hint(folder));
 }
 
-void note_data(const RunData& data, TrainState& state) {
+void note_data(const run_rows::RunData& data, TrainState& state) {
   state.rows_hash = data.train->content_hash();
   state.validation_hash.reset();
   if (data.validation) state.validation_hash = data.validation->content_hash();
@@ -286,8 +288,8 @@ void report_changes(const std::vector<KeyChange>& changes, const TrainState& sta
   bool is_of_recipe = false;
   const std::vector<OptionInfo> infos = config_options();
   for (const KeyChange& change : changes) {
-    say(options,
-        fmt::format("changed: {} from '{}' to '{}'", change.key, change.before, change.now));
+    notices::say(options, fmt::format("changed: {} from '{}' to '{}'", change.key, change.before,
+                                      change.now));
     is_of_recipe |= std::any_of(infos.begin(), infos.end(), [&](const OptionInfo& info) {
       return info.name == change.key && info.group == "Training";
     });
@@ -301,7 +303,7 @@ void report_changes(const std::vector<KeyChange>& changes, const TrainState& sta
   if (state.step < total)
     text += fmt::format("; the next has rate {:.4g}",
                         learning_rate_at(now, state.schedule_step, total));
-  say(options, text);
+  notices::say(options, text);
 }
 
 int64_t micro_batch_of(const RunConfig& config, const TrainState& state) {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "setup/run_data.h"
+#include "run_rows/run_data.h"
 #include "snug/run.h"
 #include "train/checkpoint.h"
 #include "train/metrics_log.h"
@@ -43,13 +43,13 @@ void check_best(const RunFolder& folder, const RunOptions& options, TrainState& 
 /// is whether the micro-batch is the one that was chosen: keys of earlier resumes may have said it.
 /// Forgets best_step where the log that shows it is lost.
 /// Throws Error{bad_data}.
-void check_state(const RunConfig& before, const RunConfig& now, const RunData& data,
+void check_state(const RunConfig& before, const RunConfig& now, const run_rows::RunData& data,
                  const RunFolder& folder, TrainState& state);
 /// A state has a scale where that is dynamic. Throws Error{bad_data}.
 void require_kind_of_scale(const TrainState& state, const Session& session,
                            const RunFolder& folder);
 /// Fills in what the state keeps of the rows.
-void note_data(const RunData& data, TrainState& state);
+void note_data(const run_rows::RunData& data, TrainState& state);
 
 /// After a change of max_steps or num_train_epochs: whether the run is at its end. Throws
 /// Error{bad_config} where more updates are done than asked for.

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <vector>
 
-#include "setup/notices.h"
+#include "notices/notices.h"
 
 namespace snug::train {
 namespace {
@@ -20,9 +20,9 @@ io::EventTime at(int64_t step) { return {wall_time(), step}; }
 MetricsLog continued(const Training& training, const char* name, int64_t bytes) {
   MetricsLog log(training.folder.file(name), bytes);
   if (log.bytes() < bytes) {
-    say(*training.options, std::string(name) + " lost lines: the checkpoint counts on " +
-                               std::to_string(bytes) + " bytes, whole lines make " +
-                               std::to_string(log.bytes()));
+    notices::say(*training.options, std::string(name) + " lost lines: the checkpoint counts on " +
+                                        std::to_string(bytes) + " bytes, whole lines make " +
+                                        std::to_string(log.bytes()));
   }
   return log;
 }

@@ -9,7 +9,7 @@
 #include "io/json_file.h"
 #include "models/model.h"
 #include "models/registry.h"
-#include "setup/adapter_config.h"
+#include "run_model/adapter_config.h"
 #include "snug/error.h"
 
 namespace snug::train {
@@ -63,12 +63,12 @@ void compare_settings(const io::JsonValue& is, const io::JsonValue& was, const s
   }
 }
 
-void compare_adapters(const Model& model, const std::string& checkpoint) {
-  const LoraOptions was = read_adapter_config(checkpoint).lora;
+void compare_adapters(const run_model::Model& model, const std::string& checkpoint) {
+  const LoraOptions was = run_model::read_adapter_config(checkpoint).lora;
   const LoraOptions& is = model.lora;
   const std::string folder = model.adapter_folder;
-  const std::string where = folder.empty() ? "lora" : folder + "/" + kAdapterConfig;
-  const std::string file = checkpoint + "/" + kAdapterConfig;
+  const std::string where = folder.empty() ? "lora" : folder + "/" + run_model::kAdapterConfig;
+  const std::string file = checkpoint + "/" + run_model::kAdapterConfig;
   const auto compare = [&](const char* field, double value, double value_before) {
     if (value == value_before) return;
     refuse(where, field, number_text(value), file, number_text(value_before));
@@ -81,10 +81,10 @@ void compare_adapters(const Model& model, const std::string& checkpoint) {
 
 }  // namespace
 
-void require_same_model(const Model& model, const std::string& checkpoint, const RunConfig& before,
-                        const RunConfig& now) {
-  const std::string file =
-      model.lora.is_on() ? adapted_model_config(checkpoint) : checkpoint + "/config.json";
+void require_same_model(const run_model::Model& model, const std::string& checkpoint,
+                        const RunConfig& before, const RunConfig& now) {
+  const std::string file = model.lora.is_on() ? run_model::adapted_model_config(checkpoint)
+                                              : checkpoint + "/config.json";
   const std::string where = model.config_file.empty() ? "model" : model.config_file;
   const std::string text = io::read_all(file, kMaxConfigBytes);
   const std::string type = io::parse_json(text, file).get_string("model_type", "");

@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "setup/model.h"
+#include "run_model/model.h"
 #include "snug/config.h"
 
 namespace snug::train {
@@ -14,7 +14,7 @@ namespace snug::train {
 /// Compares the model, fitted to its data, with config.json of the checkpoint, and its adapters
 /// with adapter_config.json. `before` and `now`: the configuration of the checkpoint and that of
 /// this run. Throws Error{bad_config} naming the first field that differs.
-void require_same_model(const Model& model, const std::string& checkpoint, const RunConfig& before,
-                        const RunConfig& now);
+void require_same_model(const run_model::Model& model, const std::string& checkpoint,
+                        const RunConfig& before, const RunConfig& now);
 
 }  // namespace snug::train

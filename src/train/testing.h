@@ -12,11 +12,11 @@
 #include "backend/cpu/cpu_backend.h"
 #include "base/philox.h"
 #include "fit/run_plan.h"
+#include "run_model/model.h"
+#include "run_model/model_network.h"
+#include "run_model/read_model.h"
 #include "session/engine.h"
 #include "session/session_plan.h"
-#include "setup/model.h"
-#include "setup/model_network.h"
-#include "setup/read_model.h"
 #include "setup/run_recipe.h"
 
 namespace snug::train {
@@ -25,15 +25,15 @@ inline std::unique_ptr<Backend> cpu(int threads = 2) {
   return make_cpu_backend({.threads = threads, .profile = default_profile()});
 }
 
-inline Model fitted_model(const RunConfig& config) {
-  Model model = read_model(config);
-  fit_model(model, config, {});
+inline run_model::Model fitted_model(const RunConfig& config) {
+  run_model::Model model = run_model::read_model(config);
+  run_model::fit_model(model, config, {});
   return model;
 }
 
 struct TestRun {
   RunConfig config;
-  Model model;
+  run_model::Model model;
   NetworkDef network;
   RunPlan plan;
   std::unique_ptr<Engine> engine;
@@ -72,7 +72,7 @@ struct TestRun {
 
   TestRun(const Backend& backend, RunConfig given, int64_t batch, int64_t micro_batch)
       : config(std::move(given)), model(fitted_model(config)) {
-    network = describe_network(network_of(model), {}).def;
+    network = describe_network(run_model::network_of(model), {}).def;
     plan = make_run_plan({.network = network,
                           .recipe = resolve(training_spec(config, 0)).recipe,
                           .global_batch = batch,

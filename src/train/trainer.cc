@@ -8,9 +8,9 @@
 #include <set>
 
 #include "base/numbers.h"
+#include "notices/data_notices.h"
+#include "notices/notices.h"
 #include "optim/loss_scale.h"
-#include "setup/data_notices.h"
-#include "setup/notices.h"
 #include "tasks/registry.h"
 #include "train/checkpoint_writer.h"
 #include "train/core_watch.h"
@@ -39,10 +39,10 @@ class Judge {
       training_.options->callbacks.on_evaluation(state_.step, *metrics);
     writer_.require_finite(*metrics, state_);
     for (const std::string& note : metrics->notes) {
-      if (notes_.insert(note).second) say(*training_.options, note);
+      if (notes_.insert(note).second) notices::say(*training_.options, note);
     }
     for (const Warning& warning : metrics->warnings) {
-      if (notes_.insert(warning.code).second) warn(*training_.options, warning);
+      if (notes_.insert(warning.code).second) notices::warn(*training_.options, warning);
     }
     return metrics;
   }
@@ -85,14 +85,15 @@ class Judge {
   void say_undefined(const std::string& metric, int64_t rows) {
     if (was_undefined_) return;
     was_undefined_ = true;
-    warn(*training_.options,
-         Warning{.code = "undefined_metric",
-                 .text = "metric_for_best_model " + metric + " is undefined on the " +
-                         std::to_string(rows) +
-                         " rows of this evaluation, which counts neither for best/ nor for "
-                         "early_stopping_patience",
-                 .count = rows,
-                 .share = {}});
+    notices::warn(
+        *training_.options,
+        Warning{.code = "undefined_metric",
+                .text = "metric_for_best_model " + metric + " is undefined on the " +
+                        std::to_string(rows) +
+                        " rows of this evaluation, which counts neither for best/ nor for "
+                        "early_stopping_patience",
+                .count = rows,
+                .share = {}});
   }
 
   [[nodiscard]] std::optional<EvalMetrics> unless_cancelled() const {
@@ -199,7 +200,8 @@ StepResult step(Session& session, const BatchRows& rows, const CheckpointWriter&
 
 void say_skipped(const Training& training, const StepResult& result) {
   if (!result.is_skipped) return;
-  say(*training.options,
+  notices::say(
+      *training.options,
       fmt::format(
           "update {} is skipped: gradients overflowed at a loss scale of {}, the next has {}",
           result.update, result.loss_scale, training.session->loss_scale().value));
@@ -255,7 +257,7 @@ TrainOutcome run_training(Training& training, TrainState state, std::optional<in
     const data::BatchPlan batch = training.sampler->next();
     rows.begin(batch);
     const StepResult result = step(*training.session, rows, writer);
-    warn(options, cores.after_update());
+    notices::warn(options, cores.after_update());
     state.take(training.session->counts());
     if (state.loss_scale) state.loss_scale = training.session->loss_scale();
     say_skipped(training, result);

@@ -18,7 +18,7 @@ struct Training {
   const RunConfig* config = nullptr;
   const RunOptions* options = nullptr;
   Session* session = nullptr;
-  const Model* model = nullptr;
+  const run_model::Model* model = nullptr;
   const Tokenizer* tokenizer = nullptr;  // null for images
   std::string base_sha256;               // of what adapters leave as it is
   FeedContext feed;                      // of the training rows

@@ -10,7 +10,7 @@
 #include "base/heap.h"
 #include "base/units.h"
 #include "io/file.h"
-#include "setup/notices.h"
+#include "notices/notices.h"
 #include "snug/error.h"
 #include "snug/memory.h"
 
@@ -42,7 +42,7 @@ std::optional<Warning> allocator_warning() {
 int64_t checked_budget(const RunConfig& config, const RunOptions& options, AboveLimit consequence,
                        const std::string& root) {
   const int64_t budget = resolve_memory(config.memory, root);
-  if (options.budgets_whole_process) warn(options, allocator_warning());
+  if (options.budgets_whole_process) notices::warn(options, allocator_warning());
   if (!options.memory.empty()) return budget;
   std::vector<MemoryLimit> limits = memory_limits(root);
   std::erase_if(limits, [&](const MemoryLimit& limit) { return limit.bytes >= budget; });
@@ -64,7 +64,7 @@ int64_t checked_budget(const RunConfig& config, const RunOptions& options, Above
         .count = budget - limit.bytes,
         .share = static_cast<double>(budget - limit.bytes) / static_cast<double>(budget)};
     if (consequence == AboveLimit::is_said || limit.excess == Excess::slowed) {
-      warn(options, warning);
+      notices::warn(options, warning);
     } else {
       throw Error(
           ErrorCode::out_of_budget, "memory",
@@ -77,13 +77,14 @@ int64_t checked_budget(const RunConfig& config, const RunOptions& options, Above
   }
   const MemoryLimit left = memory_left(root);
   if (budget > left.bytes + kCountingSlackBytes) {
-    warn(options,
-         Warning{.code = "memory_taken",
-                 .text = fmt::format("other processes leave {} ({}), less than the budget of {}: a "
-                                     "run that needs more may be killed",
-                                     format_bytes(left.bytes), left.source, format_bytes(budget)),
-                 .count = budget - left.bytes,
-                 .share = static_cast<double>(budget - left.bytes) / static_cast<double>(budget)});
+    notices::warn(
+        options,
+        Warning{.code = "memory_taken",
+                .text = fmt::format("other processes leave {} ({}), less than the budget of {}: a "
+                                    "run that needs more may be killed",
+                                    format_bytes(left.bytes), left.source, format_bytes(budget)),
+                .count = budget - left.bytes,
+                .share = static_cast<double>(budget - left.bytes) / static_cast<double>(budget)});
   }
   return budget;
 }

@@ -141,11 +141,11 @@ struct SplitTest {
   }
   [[nodiscard]] SplitDifference compare(int64_t first, int64_t second,
                                         double second_smoothing = 0) const {
-    const WorkFolder work(config);
+    const run_rows::WorkFolder work(config);
     RunSetup setup = open_setup(config, options, work, {});
     const SessionPlan a = plan_setup(config, options, setup, machine, first).plan;
     setup.model.settings.label_smoothing = second_smoothing;
-    setup.network = network_of(setup.model);
+    setup.network = run_model::network_of(setup.model);
     const SessionPlan b = plan_setup(config, options, setup, machine, second).plan;
     return compare_splits({config, setup, folder / "split"}, a, b);
   }

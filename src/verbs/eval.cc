@@ -7,17 +7,17 @@
 #include "base/numbers.h"
 #include "base/stop.h"
 #include "io/file.h"
-#include "setup/adapter_folder.h"
-#include "setup/input.h"
-#include "setup/model_network.h"
-#include "setup/model_weights.h"
-#include "setup/notices.h"
-#include "setup/other_weights.h"
-#include "setup/read_model.h"
+#include "notices/notices.h"
+#include "notices/tokenizer_warnings.h"
+#include "run_model/adapter_folder.h"
+#include "run_model/model_network.h"
+#include "run_model/model_weights.h"
+#include "run_model/other_weights.h"
+#include "run_model/read_model.h"
+#include "run_rows/input.h"
+#include "run_rows/skipped_rows.h"
+#include "run_rows/streams.h"
 #include "setup/run_recipe.h"
-#include "setup/skipped_rows.h"
-#include "setup/streams.h"
-#include "setup/tokenizer_warnings.h"
 #include "snug/error.h"
 #include "snug/memory.h"
 #include "train/checkpoint.h"
@@ -28,7 +28,7 @@
 namespace snug {
 namespace {
 
-constexpr auto kCopies = train::CopiedStreams::Copies::are_removed;
+constexpr auto kCopies = run_rows::CopiedStreams::Copies::are_removed;
 
 /// True where the run in output_dir trained `model` further: then `model` is what it began with.
 bool began_with_model(const RunConfig& config) {
@@ -40,7 +40,7 @@ bool began_with_model(const RunConfig& config) {
 }
 
 bool is_trained_folder(const std::string& folder) {
-  return train::is_model_folder(folder) || train::is_adapter_folder(folder);
+  return run_model::is_model_folder(folder) || run_model::is_adapter_folder(folder);
 }
 
 /// What the run in output_dir took of what is allowed, and what evaluation computes in follows.
@@ -64,7 +64,7 @@ RunConfig with_trained_model(const RunConfig& config) {
   if (is_trained_folder(config.model) && !began_with_model(config)) return out;
   out.lora_adapter.clear();
   if (!is_trained_folder(config.model))
-    train::refuse_other_weights(config.model, config.output_dir);
+    run_model::refuse_other_weights(config.model, config.output_dir);
   for (const char* name : {"best", "last"}) {
     const std::string folder = config.output_dir + "/" + name;
     if (config.output_dir.empty() || !is_trained_folder(folder)) continue;
@@ -84,34 +84,35 @@ struct Trained {
   std::unique_ptr<const Tokenizer> tokenizer;
   std::unique_ptr<const data::RowStore> rows;
   std::vector<int32_t> buckets;
-  std::optional<train::SkippedRows> skipped;  // of a prediction, where there are any
-  train::Model model;
+  std::optional<run_rows::SkippedRows> skipped;  // of a prediction, where there are any
+  run_model::Model model;
   std::optional<Session> session;
 };
 
 /// Sets config.max_seq_length where the folder decides it.
 void open_model(RunConfig& config, const RunOptions& options, Trained& trained) {
-  trained.model = train::read_model(config);
-  train::check_weight_files(trained.model);
-  train::refuse_fresh_weights(trained.model);
-  train::say(options, "the model is " + config.model);
-  train::say(options, train::wrapper_notice(trained.model));
-  train::say(options, train::unused_notice(trained.model));
-  train::say(options, train::kept_notice(trained.model));
-  trained.tokenizer = train::input_of(trained.model).open_trained(config, options, trained.model);
+  trained.model = run_model::read_model(config);
+  run_model::check_weight_files(trained.model);
+  run_model::refuse_fresh_weights(trained.model);
+  notices::say(options, "the model is " + config.model);
+  notices::say(options, notices::wrapper_notice(trained.model));
+  notices::say(options, notices::unused_notice(trained.model));
+  notices::say(options, notices::kept_notice(trained.model));
+  trained.tokenizer =
+      run_rows::input_of(trained.model).open_trained(config, options, trained.model);
   const int64_t tokens = trained.tokenizer ? trained.tokenizer->vocab_size() : 0;
-  train::fit_model(trained.model, config, {.vocab_size = tokens});
+  run_model::fit_model(trained.model, config, {.vocab_size = tokens});
   if (!trained.tokenizer) return;
-  train::warn(options, train::spare_rows_warning(trained.model, tokens));
-  train::warn(options,
-              train::tokenizer_warnings(*trained.tokenizer, trained.model.task->rows->has_words));
+  notices::warn(options, notices::spare_rows_warning(trained.model, tokens));
+  notices::warn(options, notices::tokenizer_warnings(*trained.tokenizer,
+                                                     trained.model.task->rows->has_words));
 }
 
 void open_rows(const RunConfig& config, const RunOptions& options, const std::string& file,
                data::LabelUse use, const std::string& cache_path, Trained& trained) {
-  train::TrainedRows rows = train::input_of(trained.model)
-                                .open_rows(config, options, trained.model, trained.tokenizer.get(),
-                                           file, use, cache_path);
+  run_rows::TrainedRows rows = run_rows::input_of(trained.model)
+                                   .open_rows(config, options, trained.model,
+                                              trained.tokenizer.get(), file, use, cache_path);
   trained.rows = std::move(rows.rows);
   trained.buckets = std::move(rows.buckets);
   trained.skipped = std::move(rows.skipped);
@@ -142,9 +143,9 @@ void open_session(const RunConfig& config, const RunOptions& options, Trained& t
       session.options);
   train::check_startup(resolve_memory(session.options.memory), session.options.startup_bytes,
                        options);
-  const SessionPlan plan = plan_session(train::network_of(trained.model), session);
+  const SessionPlan plan = plan_session(run_model::network_of(trained.model), session);
   trained.session.emplace(plan);
-  (void)train::initialize_weights(trained.model, *trained.session);
+  (void)run_model::initialize_weights(trained.model, *trained.session);
   if (options.callbacks.on_plan) options.callbacks.on_plan(plan.report());
 }
 
@@ -156,7 +157,7 @@ void check_scores(std::span<const float> output, int64_t row, const std::string&
 }
 
 train::EvalPass pass_over(Trained& trained, data::Part part, const RunOptions& options,
-                          const train::WorkFolder& work) {
+                          const run_rows::WorkFolder& work) {
   train::EvalPass pass{.session = &*trained.session,
                        .feed = {.rows = trained.rows.get(),
                                 .task = trained.model.task,
@@ -175,7 +176,7 @@ train::EvalPass pass_over(Trained& trained, data::Part part, const RunOptions& o
 }
 
 /// The first of test_file and validation_file that is set, else train_file.
-train::FileKey evaluation_key(const RunConfig& config) {
+run_rows::FileKey evaluation_key(const RunConfig& config) {
   if (!config.test_file.empty()) return &RunConfig::test_file;
   return !config.validation_file.empty() ? &RunConfig::validation_file : &RunConfig::train_file;
 }
@@ -187,19 +188,19 @@ EvalMetrics evaluate_model(const RunConfig& given, const RunOptions& options) {
   const StopScope stop({.cancel = options.cancel, .deadline = {}, .work = "evaluation"});
   RunConfig config = with_trained_model(given);
   (void)train::checked_budget(config, options, train::AboveLimit::is_refused);
-  const train::FileKey key = evaluation_key(config);
+  const run_rows::FileKey key = evaluation_key(config);
   if (key == &RunConfig::train_file) config.require({"train_file"});
   RunConfig scratch = config;
   scratch.output_dir.clear();  // evaluation leaves the run's folder alone
-  const train::WorkFolder work(scratch);
-  const train::CopiedStreams streams(config, options, work, {key}, kCopies);
+  const run_rows::WorkFolder work(scratch);
+  const run_rows::CopiedStreams streams(config, options, work, {key}, kCopies);
   Trained trained;
   open_model(config, options, trained);
   open_rows(config, options, config.*key, data::LabelUse::known, work.path() + "/evaluation",
             trained);
   const data::Part part =
       key == &RunConfig::train_file
-          ? train::split_of(config, *trained.rows, *trained.model.task->rows).validation
+          ? run_rows::split_of(config, *trained.rows, *trained.model.task->rows).validation
           : data::Part::all(trained.rows->rows());
   open_session(config, options, trained);
   EvalMetrics metrics =
@@ -211,10 +212,10 @@ EvalMetrics evaluate_model(const RunConfig& given, const RunOptions& options) {
                     "): the weights are finite, what the model computes from them is not",
                 "train with a lower learning_rate");
   }
-  train::say(options, metrics.notes);
-  train::warn(options, metrics.warnings);
+  notices::say(options, metrics.notes);
+  notices::warn(options, metrics.warnings);
   for (const MetricValue& value : metrics.values) {
-    if (!std::isfinite(value.value)) train::say(options, value.text);  // why it is null
+    if (!std::isfinite(value.value)) notices::say(options, value.text);  // why it is null
   }
   return metrics;
 }
@@ -225,15 +226,15 @@ void predict_rows(const RunConfig& given, const std::function<void(const Predict
   const StopScope stop({.cancel = options.cancel, .deadline = {}, .work = "prediction"});
   RunConfig config = with_trained_model(given);
   (void)train::checked_budget(config, options, train::AboveLimit::is_refused);
-  const train::FileKey key = evaluation_key(config);
+  const run_rows::FileKey key = evaluation_key(config);
   if (key == &RunConfig::train_file) config.require({"test_file"});
   if (config.overlong == "drop")
     throw Error(ErrorCode::bad_config, "overlong", "drop would leave rows without a prediction",
                 "set overlong to truncate, tail, head_tail or window");
   RunConfig scratch = config;
   scratch.output_dir.clear();
-  const train::WorkFolder work(scratch);
-  const train::CopiedStreams streams(config, options, work, {key}, kCopies);
+  const run_rows::WorkFolder work(scratch);
+  const run_rows::CopiedStreams streams(config, options, work, {key}, kCopies);
   const std::string& file = config.*key;
   Trained trained;
   open_model(config, options, trained);
@@ -245,7 +246,7 @@ void predict_rows(const RunConfig& given, const std::function<void(const Predict
   int64_t row = 0;
   const auto give_skipped = [&] {
     while (trained.skipped) {
-      const std::optional<train::SkippedRows::Row> skipped = trained.skipped->take(row);
+      const std::optional<run_rows::SkippedRows::Row> skipped = trained.skipped->take(row);
       if (!skipped) return;
       Prediction none;
       none.row = row++;

@@ -6,7 +6,7 @@
 
 #include "base/float_mode.h"
 #include "base/stop.h"
-#include "setup/streams.h"
+#include "run_rows/streams.h"
 #include "snug/instruction_set.h"
 #include "verbs/budget_check.h"
 #include "verbs/prepare.h"
@@ -30,10 +30,10 @@ Explanation explain_run(const RunConfig& given, const RunOptions& options) {
     return all.stages.back();
   };
   (void)train::checked_budget(config, options, train::AboveLimit::is_refused);
-  const train::WorkFolder work(config);
-  const train::CopiedStreams streams(config, options, work,
-                                     {&RunConfig::train_file, &RunConfig::validation_file},
-                                     train::CopiedStreams::Copies::are_removed);
+  const run_rows::WorkFolder work(config);
+  const run_rows::CopiedStreams streams(config, options, work,
+                                        {&RunConfig::train_file, &RunConfig::validation_file},
+                                        run_rows::CopiedStreams::Copies::are_removed);
   const Machine machine = train::open_machine(config, options);
   end("machine", fmt::format("the {} backend, {} threads, {}", machine.backend(), machine.threads(),
                              to_string(instruction_set())));

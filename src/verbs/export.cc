@@ -4,12 +4,12 @@
 #include "base/shell.h"
 #include "base/stop.h"
 #include "io/file.h"
-#include "setup/adapter_config.h"
-#include "setup/exported_model.h"
-#include "setup/model_weights.h"
-#include "setup/notices.h"
-#include "setup/other_weights.h"
-#include "setup/read_model.h"
+#include "notices/notices.h"
+#include "run_model/adapter_config.h"
+#include "run_model/exported_model.h"
+#include "run_model/model_weights.h"
+#include "run_model/other_weights.h"
+#include "run_model/read_model.h"
 #include "snug/error.h"
 #include "snug/run.h"
 
@@ -35,22 +35,22 @@ void export_model(const std::string& model, const std::string& output, const std
   if (io::absolute_path(output) == io::absolute_path(model))
     throw Error(ErrorCode::bad_config, "output", "'" + output + "' is what is exported",
                 "give another folder");
-  if (train::is_adapter_folder(model))
+  if (run_model::is_adapter_folder(model))
     throw Error(ErrorCode::bad_config, "model", "'" + model + "' holds adapters, not a model",
                 "write both into one folder first: snug merge --model BASE --adapter " +
                     shell_word(model) + " --output FOLDER");
-  train::refuse_other_weights(model, {});
-  if (!train::is_model_folder(model))
+  run_model::refuse_other_weights(model, {});
+  if (!run_model::is_model_folder(model))
     throw Error(ErrorCode::bad_config, "model", "'" + model + "' is no folder with weights",
                 "give the folder of a model, best/ or last/ of a run, say");
   RunConfig config;
   config.model = model;
   config.fresh_head = true;  // whatever its own is for, it is copied
-  const train::Model read = train::read_model(config);
-  train::check_weight_files(read);
-  if (const std::string notice = train::head_notice(read); !notice.empty())
-    train::say(options, notice);
-  train::write_exported_model(output, read, type);
+  const run_model::Model read = run_model::read_model(config);
+  run_model::check_weight_files(read);
+  if (const std::string notice = notices::head_notice(read); !notice.empty())
+    notices::say(options, notice);
+  run_model::write_exported_model(output, read, type);
 }
 
 }  // namespace snug

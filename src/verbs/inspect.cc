@@ -9,11 +9,11 @@
 #include "base/float_mode.h"
 #include "base/stop.h"
 #include "base/units.h"
-#include "setup/input.h"
-#include "setup/model_network.h"
-#include "setup/read_model.h"
+#include "run_model/model_network.h"
+#include "run_model/read_model.h"
+#include "run_rows/input.h"
+#include "run_rows/streams.h"
 #include "setup/run_recipe.h"
-#include "setup/streams.h"
 #include "snug/error.h"
 #include "tasks/registry.h"
 #include "verbs/prepare.h"
@@ -23,7 +23,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json model_json(const train::Model& model, SessionOptions options) {
+Json model_json(const run_model::Model& model, SessionOptions options) {
   options.lora = model.lora;
   options.frozen_dtype = "float32";
   options.weight_dtype = "float32";
@@ -33,7 +33,7 @@ Json model_json(const train::Model& model, SessionOptions options) {
   int64_t total = 0;
   int64_t trained = 0;
   Json list = Json::array();
-  for (const TensorInfo& weight : tensors_of(network_of(model), options)) {
+  for (const TensorInfo& weight : tensors_of(run_model::network_of(model), options)) {
     if (weight.kind != TensorKind::parameter) continue;
     const int64_t elements = element_count(weight.shape);
     total += elements;
@@ -164,47 +164,47 @@ std::string inspect_run(const RunConfig& given, bool is_json, const RunOptions& 
   }
   RunConfig scratch = config;
   scratch.output_dir.clear();
-  const train::WorkFolder work(scratch);
-  const train::CopiedStreams streams(
+  const run_rows::WorkFolder work(scratch);
+  const run_rows::CopiedStreams streams(
       config, options, work,
       {&RunConfig::train_file, &RunConfig::validation_file, &RunConfig::test_file},
-      train::CopiedStreams::Copies::are_removed);
+      run_rows::CopiedStreams::Copies::are_removed);
   Json json = Json::object();
   std::string text;
-  train::Model model;
-  const train::TaskOfLabels of_labels = [&]() -> const tasks::Task& {
+  run_model::Model model;
+  const run_model::TaskOfLabels of_labels = [&]() -> const tasks::Task& {
     return config.train_file.empty() ? tasks::default_task()
-                                     : train::task_of_labels(config, options);
+                                     : run_rows::task_of_labels(config, options);
   };
   if (!config.model.empty()) {
-    model =
-        train::read_model(config, config.train_file.empty() ? train::TaskOfLabels() : of_labels);
-    train::fit_model(model, config, {});
+    model = run_model::read_model(
+        config, config.train_file.empty() ? run_model::TaskOfLabels() : of_labels);
+    run_model::fit_model(model, config, {});
   }
   const tasks::Task* named = tasks::find_task(config.task);
-  train::InspectRequest request{.config = config,
-                                .options = options,
-                                .task = model.task != nullptr ? *model.task
-                                        : named != nullptr    ? *named
-                                                              : of_labels(),
-                                .model = nullptr,
-                                .folder = work.path()};
+  run_rows::InspectRequest request{.config = config,
+                                   .options = options,
+                                   .task = model.task != nullptr ? *model.task
+                                           : named != nullptr    ? *named
+                                                                 : of_labels(),
+                                   .model = nullptr,
+                                   .folder = work.path()};
   if (!config.model.empty()) request.model = &model;
   for (const std::string& file : {config.train_file, config.validation_file, config.test_file})
     if (!file.empty()) request.files.push_back(file);
-  train::Inspection found;
+  run_rows::Inspection found;
   if (!request.files.empty()) {
-    const train::Input& input =
-        request.model == nullptr ? train::text_input() : train::input_of(model);
+    const run_rows::Input& input =
+        request.model == nullptr ? run_rows::text_input() : run_rows::input_of(model);
     found = input.inspect(request);
     json["data"] = found.files;
     text += found.text;
   }
   if (!config.model.empty()) {
-    train::fit_model(model, config,
-                     {.vocab_size = found.vocab_size,
-                      .labels = found.labels.names(),
-                      .num_labels = found.num_labels});
+    run_model::fit_model(model, config,
+                         {.vocab_size = found.vocab_size,
+                          .labels = found.labels.names(),
+                          .num_labels = found.num_labels});
     json["model"] = model_json(model, train::session_options_of(train::training_spec(config, 0)));
     text += model_text(json["model"], options.lists_weights);
   }

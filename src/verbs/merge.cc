@@ -3,11 +3,11 @@
 #include "base/float_mode.h"
 #include "base/stop.h"
 #include "io/file.h"
-#include "setup/adapter_folder.h"
-#include "setup/input.h"
-#include "setup/merged_model.h"
-#include "setup/model_weights.h"
-#include "setup/read_model.h"
+#include "run_model/adapter_folder.h"
+#include "run_model/merged_model.h"
+#include "run_model/model_weights.h"
+#include "run_model/read_model.h"
+#include "run_rows/input.h"
 #include "snug/error.h"
 #include "snug/run.h"
 
@@ -24,9 +24,9 @@ void merge_adapters(const std::string& model, const std::string& adapters,
   RunConfig config;
   config.model = model;
   config.lora_adapter = adapters;
-  train::Model merged = train::read_model(config);
-  train::check_weight_files(merged);
-  train::refuse_fresh_weights(merged);
+  run_model::Model merged = run_model::read_model(config);
+  run_model::check_weight_files(merged);
+  run_model::refuse_fresh_weights(merged);
   // As the adapters were trained, where their folder says it.
   if (Tokenizer::is_in(adapters)) config.tokenizer = adapters;
   for (const std::string& folder : {model, adapters}) {
@@ -36,9 +36,9 @@ void merge_adapters(const std::string& model, const std::string& adapters,
     config.overlong = saved.overlong;
     config.stride = saved.stride;
   }
-  const auto tokenizer = train::input_of(merged).open_trained(config, {}, merged);
-  train::fit_model(merged, config, {.vocab_size = tokenizer ? tokenizer->vocab_size() : 0});
-  train::write_merged_model(output, merged, tokenizer.get());
+  const auto tokenizer = run_rows::input_of(merged).open_trained(config, {}, merged);
+  run_model::fit_model(merged, config, {.vocab_size = tokenizer ? tokenizer->vocab_size() : 0});
+  run_model::write_merged_model(output, merged, tokenizer.get());
 }
 
 }  // namespace snug

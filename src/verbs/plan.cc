@@ -2,7 +2,7 @@
 // plan_run and plan_levers: the plan of a run, with or without its data, and what would change it.
 #include "base/float_mode.h"
 #include "base/stop.h"
-#include "setup/streams.h"
+#include "run_rows/streams.h"
 #include "verbs/budget_check.h"
 #include "verbs/prepare.h"
 
@@ -17,10 +17,10 @@ auto with_setup(const RunConfig& given, const RunOptions& options, const Made& m
   RunConfig config = given;
   config.require({"model"});
   (void)train::checked_budget(config, options, train::AboveLimit::is_said);
-  train::WorkFolder work(config);
-  const train::CopiedStreams streams(config, options, work,
-                                     {&RunConfig::train_file, &RunConfig::validation_file},
-                                     train::CopiedStreams::Copies::are_removed);
+  run_rows::WorkFolder work(config);
+  const run_rows::CopiedStreams streams(config, options, work,
+                                        {&RunConfig::train_file, &RunConfig::validation_file},
+                                        run_rows::CopiedStreams::Copies::are_removed);
   const Machine machine = train::open_machine(config, options);
   train::RunSetup setup = train::open_setup(config, options, work, {});
   const std::function<void(const Error&)> leave = [&](const Error& heard) {

@@ -5,15 +5,15 @@
 
 #include "base/stop.h"
 #include "base/units.h"
-#include "setup/data_notices.h"
-#include "setup/input.h"
-#include "setup/model_network.h"
-#include "setup/notices.h"
-#include "setup/process_memory.h"
-#include "setup/read_model.h"
-#include "setup/row_kind.h"
+#include "notices/data_notices.h"
+#include "notices/notices.h"
+#include "notices/tokenizer_warnings.h"
+#include "run_memory/process_memory.h"
+#include "run_model/model_network.h"
+#include "run_model/read_model.h"
+#include "run_model/row_kind.h"
+#include "run_rows/input.h"
 #include "setup/run_recipe.h"
-#include "setup/tokenizer_warnings.h"
 #include "snug/error.h"
 #include "snug/instruction_set.h"
 #include "snug/memory.h"
@@ -31,23 +31,26 @@ constexpr std::chrono::seconds kQuietPlanning{2};  // a shorter one shows no pro
 // cannot be read is to be known now, and its size decides the embedding of a fresh model.
 void open_without_data(const RunConfig& config, const RunOptions& options,
                        const std::string& tokenizer_folder, RunSetup& setup) {
-  const Input& input = input_of(setup.model);
-  setup.lengths = {row_kind_of(setup.model).longest(config, setup.model)};
-  warn(options, warmup_warning(config, config.max_steps));
+  const run_rows::Input& input = run_rows::input_of(setup.model);
+  setup.lengths = {run_model::row_kind_of(setup.model).longest(config, setup.model)};
+  notices::warn(options, notices::warmup_warning(config, config.max_steps));
   const auto tokenizer = input.open_tokenizer_alone(config, options, setup.model, tokenizer_folder);
   if (tokenizer == nullptr) return;
   const int64_t tokens = tokenizer->vocab_size();
-  fit_model(setup.model, config, {.vocab_size = tokens, .pad_token_id = tokenizer->pad_id()});
-  warn(options, spare_rows_warning(setup.model, tokens));
-  warn(options, tokenizer_warnings(*tokenizer, setup.model.task->rows->has_words));
-  say(options, resize_notice(config, setup.model));
+  run_model::fit_model(setup.model, config,
+                       {.vocab_size = tokens, .pad_token_id = tokenizer->pad_id()});
+  notices::warn(options, notices::spare_rows_warning(setup.model, tokens));
+  notices::warn(options,
+                notices::tokenizer_warnings(*tokenizer, setup.model.task->rows->has_words));
+  notices::say(options, notices::resize_notice(config, setup.model));
 }
 
 // Before the network is built for the first time. With data the longest row is not known yet, and
 // the plan is checked again.
-void check_before_building(const RunConfig& config, const RunOptions& options, const Model& model) {
+void check_before_building(const RunConfig& config, const RunOptions& options,
+                           const run_model::Model& model) {
   const Lengths lengths =
-      config.train_file.empty() ? row_kind_of(model).longest(config, model) : Lengths(1);
+      config.train_file.empty() ? run_model::row_kind_of(model).longest(config, model) : Lengths(1);
   SessionSizes sizes{.lengths = {lengths}, .batch_rows = config.train_batch_size};
   reserve_process(config, options, model, {}, 1, true, sizes);
   check_startup(resolve_memory(config.memory), sizes.startup_bytes, options);
@@ -55,61 +58,64 @@ void check_before_building(const RunConfig& config, const RunOptions& options, c
 
 }  // namespace
 
-RunSetup open_setup(const RunConfig& config, const RunOptions& options, const WorkFolder& work,
-                    const std::string& checkpoint) {
+RunSetup open_setup(const RunConfig& config, const RunOptions& options,
+                    const run_rows::WorkFolder& work, const std::string& checkpoint) {
   const StopScope stop({.cancel = options.cancel, .deadline = {}});
   RunSetup setup;
   const bool reads_labels = !config.train_file.empty();
-  setup.model = read_model(config,
-                           reads_labels
-                           ? [&]() -> const tasks::Task& { return task_of_labels(config, options); }
-                           : TaskOfLabels());
+  setup.model = run_model::read_model(
+      config,
+      reads_labels
+      ? [&]() -> const tasks::Task& { return run_rows::task_of_labels(config, options); }
+      : run_model::TaskOfLabels());
   if (!checkpoint.empty()) {
-    row_kind_of(setup.model).read_folder(checkpoint, setup.model);
-    keep_label_order(checkpoint, setup.model);
+    run_model::row_kind_of(setup.model).read_folder(checkpoint, setup.model);
+    run_model::keep_label_order(checkpoint, setup.model);
   }
-  fit_model(setup.model, config, {});
+  run_model::fit_model(setup.model, config, {});
   check_before_building(config, options, setup.model);
   // A pattern that matches no weight is refused before the data is read.
   if (!config.freeze.empty()) {
-    const std::vector<TensorInfo> weights =
-        tensors_of(network_of(setup.model), {.freeze = config.freeze, .lora = setup.model.lora});
-    warn(options, frozen_warnings(setup.model, weights));
+    const std::vector<TensorInfo> weights = tensors_of(
+        run_model::network_of(setup.model), {.freeze = config.freeze, .lora = setup.model.lora});
+    notices::warn(options, notices::frozen_warnings(setup.model, weights));
   }
   check_class_weights(config);
   const bool is_resumed = !checkpoint.empty();
-  if (!is_resumed) say(options, model_notices(setup.model));
-  if (!is_resumed) say(options, row_kind_of(setup.model).notices(setup.model));
+  if (!is_resumed) notices::say(options, notices::model_notices(setup.model));
+  if (!is_resumed) notices::say(options, run_model::row_kind_of(setup.model).notices(setup.model));
   if (config.train_file.empty()) {
     open_without_data(config, options, checkpoint, setup);
-    setup.network = network_of(setup.model);
+    setup.network = run_model::network_of(setup.model);
     return setup;
   }
-  setup.data.emplace(open_training_data(config, options, setup.model, checkpoint, work));
+  setup.data.emplace(run_rows::open_training_data(config, options, setup.model, checkpoint, work));
   setup.model.frame = setup.data->frame;
   const Tokenizer* tokenizer = setup.data->tokenizer.get();
   std::optional<int64_t> pad;
   if (tokenizer != nullptr) pad = tokenizer->pad_id();
-  const Model before = setup.model;
-  fit_model(setup.model, config,
-            {.vocab_size = tokenizer != nullptr ? tokenizer->vocab_size() : 0,
-             .pad_token_id = pad,
-             .labels = setup.data->labels.names(),
-             .num_labels = setup.data->num_labels});
-  setup.model.resized = resized_weights(before, setup.model);
+  const run_model::Model before = setup.model;
+  run_model::fit_model(setup.model, config,
+                       {.vocab_size = tokenizer != nullptr ? tokenizer->vocab_size() : 0,
+                        .pad_token_id = pad,
+                        .labels = setup.data->labels.names(),
+                        .num_labels = setup.data->num_labels});
+  setup.model.resized = run_model::resized_weights(before, setup.model);
   check_class_weights(config, setup.model.labels);
   tasks::check_settings(*setup.model.task, setup.model.task_context());
-  setup.network = network_of(setup.model);
+  setup.network = run_model::network_of(setup.model);
   setup.lengths.assign(setup.data->buckets.begin(), setup.data->buckets.end());
-  const data::TrainSampler sampler = train_sampler(config, *setup.data);
+  const data::TrainSampler sampler = run_rows::train_sampler(config, *setup.data);
   setup.histogram = sampler.bucket_histogram();
   setup.batches_per_epoch = sampler.batches_per_epoch();
   if (tokenizer != nullptr) {
-    warn(options, spare_rows_warning(setup.model, tokenizer->vocab_size()));
-    warn(options, tokenizer_warnings(*tokenizer, setup.model.task->rows->has_words));
-    say(options, resize_notice(config, setup.model));
+    notices::warn(options, notices::spare_rows_warning(setup.model, tokenizer->vocab_size()));
+    notices::warn(options,
+                  notices::tokenizer_warnings(*tokenizer, setup.model.task->rows->has_words));
+    notices::say(options, notices::resize_notice(config, setup.model));
   }
-  warn(options, warmup_warning(config, total_steps(config, setup.batches_per_epoch)));
+  notices::warn(options,
+                notices::warmup_warning(config, total_steps(config, setup.batches_per_epoch)));
   return setup;
 }
 
@@ -120,20 +126,21 @@ std::vector<Lengths> lengths_up_to(int64_t max_length, const std::vector<Lengths
   return {buckets.begin(), buckets.end()};
 }
 
-void reserve_process(const RunConfig& config, const RunOptions& options, const Model& model,
-                     const ProcessFacts& facts, int threads, bool trains, SessionSizes& sizes) {
+void reserve_process(const RunConfig& config, const RunOptions& options,
+                     const run_model::Model& model, const ProcessFacts& facts, int threads,
+                     bool trains, SessionSizes& sizes) {
   if (!options.budgets_whole_process) return;
-  ProcessNeeds needs =
-      process_needs(config, model, facts.tokenizer != nullptr ? facts.tokenizer->token_bytes() : 0,
-                    sizes.lengths, sizes.batch_rows, facts.rows);
+  run_memory::ProcessNeeds needs = run_memory::process_needs(
+      config, model, facts.tokenizer != nullptr ? facts.tokenizer->token_bytes() : 0, sizes.lengths,
+      sizes.batch_rows, facts.rows);
   if (facts.tokenizer != nullptr) needs.tokenizer_bytes = facts.tokenizer->table_bytes();
   needs.metric_bytes =
       (*model.task->bytes_of_rows)(model.settings, model.traits.num_labels, facts.evaluated_rows);
   needs.threads = threads;
   needs.trains = trains;
   needs.learns_vocabulary = facts.learns_vocabulary;
-  sizes.process_bytes = process_reservation(needs);
-  sizes.startup_bytes = startup_reservation(needs);
+  sizes.process_bytes = run_memory::process_reservation(needs);
+  sizes.startup_bytes = run_memory::startup_reservation(needs);
 }
 
 void take_sizes(const SessionSizes& sizes, SessionOptions& options) {
@@ -143,7 +150,7 @@ void take_sizes(const SessionSizes& sizes, SessionOptions& options) {
   options.startup_bytes = sizes.startup_bytes;
 }
 
-void refuse_without_base(const Model& model) {
+void refuse_without_base(const run_model::Model& model) {
   if (!model.lora.is_on() || !model.weights_folder.empty()) return;
   throw Error(ErrorCode::bad_config, "lora",
               "'" + model.name + "' has no trained weights: its adapters would belong to nothing",
@@ -160,21 +167,21 @@ bool has_key(const LeverKeys& keys, const std::string& name) {
 // The model of the run and its configuration, with keys of levers set.
 struct Variant {
   RunConfig config;
-  Model model;
+  run_model::Model model;
 };
 
-Variant variant_of(const RunConfig& config, const RunSetup& setup, const Model& model,
+Variant variant_of(const RunConfig& config, const RunSetup& setup, const run_model::Model& model,
                    const LeverKeys& keys) {
   Variant variant{config, model};
   set_levers(keys, variant.config);
   variant.config.validate();
-  if (variant.config.lora != config.lora) take_adapters(variant.config, variant.model);
+  if (variant.config.lora != config.lora) run_model::take_adapters(variant.config, variant.model);
   if (setup.needs_base) refuse_without_base(variant.model);
   return variant;
 }
 
 RunSession session_for(const RunConfig& config, const RunOptions& options, const RunSetup& setup,
-                       const Model& model, const Machine& machine, int64_t micro_batch) {
+                       const run_model::Model& model, const Machine& machine, int64_t micro_batch) {
   RunSession session{.options = session_options_of(
                          training_spec(config, total_steps(config, setup.batches_per_epoch))),
                      .has_command_line_hints = true,
@@ -209,7 +216,7 @@ RunSession session_for(const RunConfig& config, const RunOptions& options, const
     changed.changed = [variant, further = changed.changed](const LeverKeys& more) {
       return further(more);
     };
-    return ChangedRun{network_of(variant->model), std::move(changed)};
+    return ChangedRun{run_model::network_of(variant->model), std::move(changed)};
   };
   take_sizes(session.resized(setup.lengths.back(), config.train_batch_size), session.options);
   return session;
@@ -222,10 +229,11 @@ Machine open_machine(const RunConfig& config, const RunOptions& options) {
   return Machine(
       config.threads, options.profile_folder,
       [&] {
-        say(options, "measuring how fast this machine is, once for this number of threads and " +
+        notices::say(options,
+                     "measuring how fast this machine is, once for this number of threads and " +
                          std::string(to_string(instruction_set())) + ": up to half a minute");
       },
-      [&](const std::string& text) { say(options, text); });
+      [&](const std::string& text) { notices::say(options, text); });
 }
 
 RunSession run_session(const RunConfig& config, const RunOptions& options, const RunSetup& setup,
@@ -268,7 +276,8 @@ TakenLevers take_levers(RunConfig& config, const RunOptions& options, const Mach
     throw Error(ErrorCode::bad_config, "allow", "a plan that is replayed takes no levers",
                 "give the keys of the levers that it was made with");
   if (setup.model.weights_folder.empty() && std::erase(allow, "lora") > 0)
-    say(options, "the lever lora is not taken: '" + setup.model.name + "' has no trained weights");
+    notices::say(options,
+                 "the lever lora is not taken: '" + setup.model.name + "' has no trained weights");
   RunSession session = run_session(config, options, setup, machine, config.micro_batch_size);
   session.options.on_planning = planning_sink(options);
   const std::vector<LeverPlan> plans = plan_allowed_levers(*setup.network, session, allow);
@@ -278,9 +287,10 @@ TakenLevers take_levers(RunConfig& config, const RunOptions& options, const Mach
   Variant variant = variant_of(config, setup, setup.model, taken.keys);
   config = std::move(variant.config);
   setup.model = std::move(variant.model);
-  setup.network = network_of(setup.model);
+  setup.network = run_model::network_of(setup.model);
   setup.taken_levers = taken.keys;
-  say(options, taken.keys.empty() ? "no lever is taken" : "levers taken: " + to_words(taken.keys));
+  notices::say(options,
+               taken.keys.empty() ? "no lever is taken" : "levers taken: " + to_words(taken.keys));
   return taken;
 }
 
@@ -302,7 +312,8 @@ void write_for_solve(const SessionPlan& plan, const PlanReport& report, const Ru
   if (!options.save_schedule_file.empty()) plan.save_schedule(options.save_schedule_file);
   const std::string row =
       report.row.empty() ? "row of " + to_string(report.max_length) + " tokens" : report.row;
-  say(options, "saved for snug solve: forward and backward of " +
+  notices::say(options,
+               "saved for snug solve: forward and backward of " +
                    std::to_string(report.micro_batch) + " x " + row + ", " +
                    (report.accumulation_steps > 1 ? "without the update" : "with the update") +
                    ", one of the " + std::to_string(report.programs) + " programs of this run");
@@ -320,7 +331,7 @@ PlannedRun plan_setup(const RunConfig& config, const RunOptions& options, const 
   const SessionPlan plan = plan_session(*setup.network, session);
   PlannedRun run{.plan = plan, .report = plan.report()};
   PlanReport& report = run.report;
-  report.row = row_kind_of(setup.model).row(setup.model);
+  report.row = run_model::row_kind_of(setup.model).row(setup.model);
   if (!options.save_plan_file.empty()) plan.save(options.save_plan_file);
   write_for_solve(plan, report, options);
   if (setup.histogram.empty()) return run;

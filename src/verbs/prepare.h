@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "run_model/model.h"
+#include "run_rows/run_data.h"
 #include "session/run_session.h"
-#include "setup/model.h"
-#include "setup/run_data.h"
 #include "snug/run.h"
 #include "snug/session.h"
 
@@ -17,8 +17,8 @@ namespace snug::train {
 
 /// What a plan needs to know of data and model. Without data: the full batch at max_seq_length.
 struct RunSetup {
-  std::optional<RunData> data;
-  Model model;
+  std::optional<run_rows::RunData> data;
+  run_model::Model model;
   std::optional<Network> network;  // of the model
   std::vector<Lengths> lengths;
   std::vector<data::BucketCount> histogram;  // global batches an epoch; empty without data
@@ -27,10 +27,10 @@ struct RunSetup {
   bool needs_base = false;  // adapters over a base without weights are refused, and no hint
 };
 /// Throws Error{bad_config} for adapters over a model without weights of its own.
-void refuse_without_base(const Model& model);
+void refuse_without_base(const run_model::Model& model);
 /// `checkpoint`: the folder of the one that is resumed, else empty.
 [[nodiscard]] RunSetup open_setup(const RunConfig& config, const RunOptions& options,
-                                  const WorkFolder& work, const std::string& checkpoint);
+                                  const run_rows::WorkFolder& work, const std::string& checkpoint);
 
 /// What the verb runs on. Measuring it for the first time is said, and hears a signal.
 [[nodiscard]] Machine open_machine(const RunConfig& config, const RunOptions& options);
@@ -77,8 +77,9 @@ struct ProcessFacts {
 };
 /// Fills process_bytes and startup_bytes for these lengths and this batch, where they count in the
 /// budget.
-void reserve_process(const RunConfig& config, const RunOptions& options, const Model& model,
-                     const ProcessFacts& facts, int threads, bool trains, SessionSizes& sizes);
+void reserve_process(const RunConfig& config, const RunOptions& options,
+                     const run_model::Model& model, const ProcessFacts& facts, int threads,
+                     bool trains, SessionSizes& sizes);
 /// Plans and trains with these sizes.
 void take_sizes(const SessionSizes& sizes, SessionOptions& options);
 

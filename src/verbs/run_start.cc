@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "io/file.h"
-#include "setup/model_weights.h"
-#include "setup/notices.h"
-#include "setup/streams.h"
+#include "notices/notices.h"
+#include "run_model/model_weights.h"
+#include "run_rows/streams.h"
 #include "snug/error.h"
 #include "snug/instruction_set.h"
 #include "train/resume.h"
@@ -24,7 +24,7 @@ class FreshStart : public RunStart {
 
   [[nodiscard]] std::string checkpoint() const override { return {}; }
   void check(const RunConfig& config, const RunSetup& setup) override {
-    if (!setup.model.weights_folder.empty()) check_weight_files(setup.model);
+    if (!setup.model.weights_folder.empty()) run_model::check_weight_files(setup.model);
     refuse_foreign_archives(folder_, config, 0, setup.batches_per_epoch);
   }
   [[nodiscard]] TakenLevers levers(RunConfig& config, const Machine& machine,
@@ -35,9 +35,9 @@ class FreshStart : public RunStart {
                                 const Machine& machine) const override {
     return plan_setup(config, options_, setup, machine, config.micro_batch_size);
   }
-  [[nodiscard]] std::string load(const RunConfig& /*config*/, const Model& model,
+  [[nodiscard]] std::string load(const RunConfig& /*config*/, const run_model::Model& model,
                                  Session& session) const override {
-    return initialize_weights(model, session);
+    return run_model::initialize_weights(model, session);
   }
   void report() const override {}
   [[nodiscard]] std::optional<int64_t> good_step() const override { return std::nullopt; }
@@ -65,9 +65,10 @@ class ResumedStart : public RunStart {
 
   void check(const RunConfig& config, const RunSetup& setup) override {
     if (!state_.rows_hash) {
-      say(options_, folder_.last() +
-                        " was written by an older version of Snug: whether its rows are those of " +
-                        config.train_file + " is not checked");
+      notices::say(options_,
+                   folder_.last() +
+                       " was written by an older version of Snug: whether its rows are those of " +
+                       config.train_file + " is not checked");
     }
     const int64_t batches = setup.batches_per_epoch;
     const bool was_finished = state_.is_finished;
@@ -81,7 +82,7 @@ class ResumedStart : public RunStart {
 
   [[nodiscard]] TakenLevers levers(RunConfig& /*config*/, const Machine& /*machine*/,
                                    RunSetup& /*setup*/) const override {
-    if (!state_.levers.empty()) say(options_, "levers taken: " + to_words(state_.levers));
+    if (!state_.levers.empty()) notices::say(options_, "levers taken: " + to_words(state_.levers));
     return {.keys = state_.levers};
   }
 
@@ -99,20 +100,20 @@ class ResumedStart : public RunStart {
     }
   }
 
-  [[nodiscard]] std::string load(const RunConfig& config, const Model& model,
+  [[nodiscard]] std::string load(const RunConfig& config, const run_model::Model& model,
                                  Session& session) const override {
     // A checkpoint of adapters, or of frozen weights in fewer bits, holds what moved only.
     std::string base_sha256;
     if (model.lora.is_on() || config.frozen_dtype != "float32")
-      base_sha256 = initialize_weights(model, session);
+      base_sha256 = run_model::initialize_weights(model, session);
     if (before_.loss_scale == config.loss_scale) require_kind_of_scale(state_, session, folder_);
     load_checkpoint(folder_.last(), session, model, base_sha256);
     return base_sha256;
   }
 
   void report() const override {
-    say(options_, "resuming after update " + std::to_string(state_.step));
-    if (!trains_nothing_) say(options_, instruction_set_notice(state_.instruction_set));
+    notices::say(options_, "resuming after update " + std::to_string(state_.step));
+    if (!trains_nothing_) notices::say(options_, instruction_set_notice(state_.instruction_set));
   }
 
   [[nodiscard]] std::optional<int64_t> good_step() const override { return state_.step; }
@@ -134,14 +135,14 @@ void refuse_used_folder(const RunFolder& folder) {
 
 }  // namespace
 
-std::unique_ptr<RunStart> open_start(const RunFolder& folder, const WorkFolder& work,
+std::unique_ptr<RunStart> open_start(const RunFolder& folder, const run_rows::WorkFolder& work,
                                      RunConfig& config, const RunOptions& options) {
   std::optional<TrainState> state = read_checkpoint(folder, options);
   if (!config.resume) refuse_used_folder(folder);
   refuse_incomplete(folder);
-  const CopiedStreams streams(config, options, work,
-                              {&RunConfig::train_file, &RunConfig::validation_file},
-                              CopiedStreams::Copies::stay);
+  const run_rows::CopiedStreams streams(config, options, work,
+                                        {&RunConfig::train_file, &RunConfig::validation_file},
+                                        run_rows::CopiedStreams::Copies::stay);
   if (!state) return std::make_unique<FreshStart>(folder, options);
   check_best(folder, options, *state);
   return std::make_unique<ResumedStart>(folder, options, std::move(*state), config);

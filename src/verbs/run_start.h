@@ -34,7 +34,7 @@ class RunStart {
                                         const Machine& machine) const = 0;
   /// Fills weights and optimizer states. Returns the SHA-256 of what adapters leave as it is, where
   /// it was read.
-  [[nodiscard]] virtual std::string load(const RunConfig& config, const Model& model,
+  [[nodiscard]] virtual std::string load(const RunConfig& config, const run_model::Model& model,
                                          Session& session) const = 0;
   /// Says where the run goes on.
   virtual void report() const = 0;
@@ -58,7 +58,8 @@ class RunStart {
 /// keeps of its checkpoint is set in the configuration: levers that were taken, and the task.
 /// Throws Error{bad_config} where the folder has a run and `resume` is not set, Error{bad_data}
 /// where its checkpoint is damaged.
-[[nodiscard]] std::unique_ptr<RunStart> open_start(const RunFolder& folder, const WorkFolder& work,
+[[nodiscard]] std::unique_ptr<RunStart> open_start(const RunFolder& folder,
+                                                   const run_rows::WorkFolder& work,
                                                    RunConfig& config, const RunOptions& options);
 
 }  // namespace snug::train

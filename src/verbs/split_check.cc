@@ -11,7 +11,7 @@
 #include "models/model.h"
 #include "ops/optimizer/optimizers.h"
 #include "optim/state_storage.h"
-#include "setup/model_weights.h"
+#include "run_model/model_weights.h"
 #include "train/trainer.h"
 #include "verbs/budget_check.h"
 
@@ -42,12 +42,12 @@ class SplitRun {
       : it_(it),
         plan_(plan),
         session_(plan),
-        sampler_(train_sampler(it.config, *it.setup.data)),
+        sampler_(run_rows::train_sampler(it.config, *it.setup.data)),
         batch_(sampler_.next()),
         rows_({.rows = it.setup.data->train.get(),
                .task = it.setup.model.task,
                .pad_id = it.setup.data->pad_id()}) {
-    initialize_weights(it.setup.model, session_);
+    run_model::initialize_weights(it.setup.model, session_);
   }
 
   /// Sum of the norms of the micro-batches' gradients, each divided by the whole batch's weight.

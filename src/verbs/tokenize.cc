@@ -4,8 +4,8 @@
 #include <limits>
 
 #include "base/float_mode.h"
-#include "setup/row_ids.h"
-#include "setup/streams.h"
+#include "run_rows/row_ids.h"
+#include "run_rows/streams.h"
 #include "text/tokenizer.h"
 
 namespace snug {
@@ -35,10 +35,10 @@ void tokenize_rows(const RunConfig& given,
   RunConfig config = given;
   config.require({"model", "test_file"});
   const Tokenizer tokenizer = Tokenizer::load(config.model);
-  const train::WorkFolder work(config);
-  const train::CopiedStreams streams(config, options, work, {&RunConfig::test_file},
-                                     train::CopiedStreams::Copies::are_removed);
-  train::encode_rows(config, options, tokenizer, sink);
+  const run_rows::WorkFolder work(config);
+  const run_rows::CopiedStreams streams(config, options, work, {&RunConfig::test_file},
+                                        run_rows::CopiedStreams::Copies::are_removed);
+  run_rows::encode_rows(config, options, tokenizer, sink);
 }
 
 }  // namespace snug

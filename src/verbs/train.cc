@@ -10,8 +10,8 @@
 #include "base/stop.h"
 #include "io/file.h"
 #include "io/lock.h"
-#include "setup/model_weights.h"
-#include "setup/notices.h"
+#include "notices/notices.h"
+#include "run_model/model_weights.h"
 #include "snug/instruction_set.h"
 #include "train/frozen_source.h"
 #include "train/resume.h"
@@ -28,8 +28,8 @@ using train::TrainState;
 
 // last/ and what takes its place, best/ and what takes its place, archives and the newest of them,
 // and the rows' tokens.
-int64_t bytes_of_files(const RunConfig& config, const Session& session, const train::Model& model,
-                       const train::WorkFolder& work) {
+int64_t bytes_of_files(const RunConfig& config, const Session& session,
+                       const run_model::Model& model, const run_rows::WorkFolder& work) {
   const train::CheckpointBytes each = train::bytes_of_checkpoint(session, model);
   const bool has_archives = config.save_total_limit > 0 && !config.save_steps.is_at_end_only();
   const int64_t whole = 2 + (has_archives ? config.save_total_limit + 1 : 0);
@@ -56,7 +56,7 @@ struct ReadyRun {
   std::string base_sha256;
 };
 
-void plan_run(RunConfig& config, const RunOptions& options, const train::WorkFolder& work,
+void plan_run(RunConfig& config, const RunOptions& options, const run_rows::WorkFolder& work,
               train::RunStart& start, ReadyRun& run) {
   const Machine& machine = run.machine.emplace(train::open_machine(config, options));
   run.setup = train::open_setup(config, options, work, start.checkpoint());
@@ -71,9 +71,9 @@ void plan_run(RunConfig& config, const RunOptions& options, const train::WorkFol
 }
 
 void open_session(const RunConfig& config, const RunOptions& options, const RunFolder& folder,
-                  const train::WorkFolder& work, const train::RunStart& start, ReadyRun& run) {
+                  const run_rows::WorkFolder& work, const train::RunStart& start, ReadyRun& run) {
   const StopScope stop(until_first_update(options));
-  const train::Model& model = run.setup.model;
+  const run_model::Model& model = run.setup.model;
   Session& session = run.session.emplace(run.planned->plan);
   train::require_frozen_sources(model, session);
   if (io::lies_in_memory(folder.path))
@@ -98,9 +98,9 @@ TrainState first_state(const RunConfig& config, const train::RunStart& start, co
   return state;
 }
 
-train::EvalPass validation_of(const RunOptions& options, const train::WorkFolder& work,
+train::EvalPass validation_of(const RunOptions& options, const run_rows::WorkFolder& work,
                               ReadyRun& run) {
-  const train::RunData& data = *run.setup.data;
+  const run_rows::RunData& data = *run.setup.data;
   train::EvalPass pass;
   pass.session = &*run.session;
   pass.feed = {
@@ -118,11 +118,11 @@ train::EvalPass validation_of(const RunOptions& options, const train::WorkFolder
 }
 
 train::TrainOutcome train_until_end(const RunConfig& config, const RunOptions& options,
-                                    const RunFolder& folder, const train::WorkFolder& work,
+                                    const RunFolder& folder, const run_rows::WorkFolder& work,
                                     const train::RunStart& start, ReadyRun& run) {
-  const train::RunData& data = *run.setup.data;
-  const train::Model& model = run.setup.model;
-  data::TrainSampler sampler = train::train_sampler(config, data);
+  const run_rows::RunData& data = *run.setup.data;
+  const run_model::Model& model = run.setup.model;
+  data::TrainSampler sampler = run_rows::train_sampler(config, data);
   train::FeedContext feed{.rows = data.train.get(),
                           .task = model.task,
                           .pad_id = data.pad_id(),
@@ -134,7 +134,7 @@ train::TrainOutcome train_until_end(const RunConfig& config, const RunOptions& o
     class_weights = train::class_weights_of(config, feed, data.train_part, model.labels);
   }
   feed.class_weights = class_weights;
-  train::say(options, train::class_weight_notice(class_weights, model.labels));
+  notices::say(options, train::class_weight_notice(class_weights, model.labels));
   train::Training training{.config = &config,
                            .options = &options,
                            .session = &*run.session,
@@ -157,15 +157,15 @@ TrainSummary train_model(const RunConfig& given, const RunOptions& given_options
   const DefaultFloatMode float_mode;
   const auto begin = std::chrono::steady_clock::now();
   std::vector<Warning> warnings;
-  const RunOptions options = train::gathering(given_options, warnings);
+  const RunOptions options = notices::gathering(given_options, warnings);
   RunConfig config = given;
   config.require({"model", "train_file", "output_dir"});
   (void)train::checked_budget(config, options, train::AboveLimit::is_refused);
   const RunFolder folder{config.output_dir};
   io::make_folders(folder.path);
   const io::FolderLock lock(folder.path);
-  train::say(options, lock.notice());
-  const train::WorkFolder work(config);
+  notices::say(options, lock.notice());
+  const run_rows::WorkFolder work(config);
   const std::unique_ptr<train::RunStart> start = train::open_start(folder, work, config, options);
   ReadyRun run;
   plan_run(config, options, work, *start, run);

@@ -9,8 +9,8 @@
 #include "base/stop.h"
 #include "base/units.h"
 #include "io/sha256.h"
-#include "setup/model_weights.h"
-#include "setup/streams.h"
+#include "run_model/model_weights.h"
+#include "run_rows/streams.h"
 #include "snug/error.h"
 #include "train/trainer.h"
 #include "verbs/budget_check.h"
@@ -50,9 +50,9 @@ SessionPlan plan_with(const Case& it, const RecomputeSetting& recompute, int64_t
 Outcome run_case(const Case& it, const SessionPlan& plan, bool poisons) {
   Session session(plan);
   session.set_poisoning(poisons);
-  train::initialize_weights(it.setup.model, session);
-  const train::RunData& data = *it.setup.data;
-  data::TrainSampler sampler = train::train_sampler(it.config, data);
+  run_model::initialize_weights(it.setup.model, session);
+  const run_rows::RunData& data = *it.setup.data;
+  data::TrainSampler sampler = run_rows::train_sampler(it.config, data);
   train::BatchRows rows(
       {.rows = data.train.get(), .task = it.setup.model.task, .pad_id = data.pad_id()});
   const int64_t total = train::total_steps(it.config, sampler.batches_per_epoch());
@@ -134,7 +134,8 @@ train::SplitDifference compare(const Case& it, const SessionPlan& chosen, const 
                   plan_with(plain, config.recompute, other.report().micro_batch));
 }
 
-VerifyCheck check_splits(const Case& it, const SessionPlan& chosen, const train::WorkFolder& work) {
+VerifyCheck check_splits(const Case& it, const SessionPlan& chosen,
+                         const run_rows::WorkFolder& work) {
   VerifyCheck check{.name = "two splits", .is_equal = true, .detail = {}, .is_skipped = true};
   if (it.setup.model.traits.has_batch_statistics) {
     check.detail = "the model has batch norm: another split has other statistics";
@@ -167,10 +168,10 @@ VerifyReport verify_run(const RunConfig& given, const RunOptions& options) {
   (void)train::checked_budget(config, options, train::AboveLimit::is_refused);
   RunConfig scratch = config;
   scratch.output_dir.clear();
-  const train::WorkFolder work(scratch);
-  const train::CopiedStreams streams(config, options, work,
-                                     {&RunConfig::train_file, &RunConfig::validation_file},
-                                     train::CopiedStreams::Copies::are_removed);
+  const run_rows::WorkFolder work(scratch);
+  const run_rows::CopiedStreams streams(config, options, work,
+                                        {&RunConfig::train_file, &RunConfig::validation_file},
+                                        run_rows::CopiedStreams::Copies::are_removed);
   const Machine machine = train::open_machine(config, options);
   train::RunSetup setup = train::open_setup(config, options, work, {});
   (void)train::take_levers(config, options, machine, setup);

@@ -22,9 +22,9 @@
 #include "plan/improve/bound.h"
 #include "plan/problem/json.h"
 #include "plan/problem/liveness.h"
+#include "run_model/model_network.h"
+#include "run_model/read_model.h"
 #include "session/session_plan.h"
-#include "setup/model_network.h"
-#include "setup/read_model.h"
 #include "setup/run_recipe.h"
 #include "solve/remat_file.h"
 
@@ -38,12 +38,12 @@ int freeze(const std::vector<std::string>& words) {
   RunConfig config;
   config.set("model", words.at(0));
   for (size_t i = 4; i + 1 < words.size(); i += 2) config.set(words[i], words[i + 1]);
-  train::Model model = train::read_model(config);
-  train::fit_model(model, config, {});
+  run_model::Model model = run_model::read_model(config);
+  run_model::fit_model(model, config, {});
   const int64_t batch = std::stoll(words.at(1));
   const int64_t micro_batch = std::stoll(words.at(2));
   const Graph graph =
-      train::build_train_graph(describe_network(train::network_of(model), {}).def,
+      train::build_train_graph(describe_network(run_model::network_of(model), {}).def,
                                resolve(train::training_spec(config, 0)).recipe,
                                {micro_batch, std::stoll(words.at(3))}, batch / micro_batch);
   const auto backend = make_cpu_backend({.threads = 2, .profile = default_profile()});

@@ -186,7 +186,7 @@ MUTANTS = [
            "          static_cast<double>(rows.rows()) /\n"
            "          static_cast<double>(count * ((rows.rows() + micro_batch - 1) / micro_batch));", SESSION,
            ("Precision.T33_training_and_evaluation_define_the_loss_alike",)),
-    Mutant("T34", "a weight that is missing is passed over", "src/setup/model_weights.cc",
+    Mutant("T34", "a weight that is missing is passed over", "src/run_model/model_weights.cc",
            "  add(found.missing, \"missing\");\n", "", "tests/e2e/labels_test.py",
            ("test_weights_are_compared_before_anything_is_planned",)),
 ]
