@@ -227,7 +227,7 @@ class Translator {
     }
     if (!found) return;
     if (value == "steps") {
-      put_and_say("eval_steps", steps_between_evaluations(), *found.given, found.text());
+      overrule_and_say("eval_steps", steps_between_evaluations(), found);
     } else if (value == "epoch") {
       overrule_and_say("eval_steps", "epoch", found);
     } else if (value == "no") {
@@ -236,9 +236,9 @@ class Translator {
       refuse_value(*found.field, *found.given);
     }
   }
-  // transformers' default of eval_steps is logging_steps.
+  // transformers' default of eval_steps, which 0 and null stand for, is logging_steps.
   [[nodiscard]] std::string steps_between_evaluations() const {
-    const bool is_given = config_.source_of("eval_steps") != ConfigSource::default_value;
+    const bool is_given = config_.eval_steps.unit != IntervalUnit::epoch;
     const Interval& interval = is_given ? config_.eval_steps : config_.logging_steps;
     if (interval.is_at_end_only()) return "end";
     return config_.get(is_given ? "eval_steps" : "logging_steps");

@@ -68,6 +68,21 @@ TEST(TrainingArguments, defaults_of_the_package_are_taken) {
   EXPECT_EQ(refused, std::set<std::string>());
 }
 
+// As a dump of them holds them.
+TEST(TrainingArguments, defaults_of_the_package_are_taken_together) {
+  const io::JsonValue package = io::parse_json(package_text(), "package");
+  std::string yaml;
+  for (int64_t i = 0; i < package.at("fields").size(); ++i) {
+    const io::JsonValue field = package.at("fields").at(i);
+    yaml += field.get_string("name") + ": " + field.get_string("default") + "\n";
+  }
+  const RunConfig config = from_yaml(yaml);
+  EXPECT_EQ(config.train_batch_size, 8);
+  EXPECT_EQ(config.get("optim"), "adamw");
+  EXPECT_EQ(config.get("group_by_length"), "false");
+  EXPECT_EQ(config.get("validation_split"), "0");
+}
+
 TEST(TrainingArguments, no_value_of_any_field_is_without_effect_in_silence) {
   const char* values[] = {"true", "False", "none", "",      "7",    "0",      "0.5", "-1",
                           "no",   "epoch", "best", "steps", "auto", "{a: 1}", "x y", "[]"};
@@ -213,6 +228,7 @@ TEST(TrainingArguments, strategies_leave_numbers_beside_them_without_effect) {
        "eval_steps",
        "0.1",
        "eval_steps 0.1"},
+      {{{"eval_strategy", "steps"}, {"eval_steps", "None"}}, "eval_steps", "500", "eval_steps 500"},
       {{{"eval_strategy", "steps"}, {"logging_strategy", "no"}, {"logging_steps", "7"}},
        "eval_steps",
        "7",

@@ -130,7 +130,8 @@ namespace {
 // The least of a schedule with one, as a part of the peak.
 double least_factor(const Schedule& schedule) {
   const double least = argument(schedule, "min_lr", -1);
-  return least < 0 ? argument(schedule, "min_lr_rate", 0) : least / schedule.learning_rate;
+  if (least < 0) return argument(schedule, "min_lr_rate", 0);
+  return schedule.learning_rate > 0 ? least / schedule.learning_rate : 0;
 }
 
 double above_least(double factor, double least) {
