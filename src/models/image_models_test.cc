@@ -153,7 +153,7 @@ TEST(Resnet, what_cannot_be_built_is_refused) {
   expect_refusal(read(R"({"embedding_size": 32})"), "embedding_size is 32", ErrorCode::unsupported);
   expect_refusal(read(R"({"downsample_in_first_stage": true})"), "keeps its size",
                  ErrorCode::bad_data);
-  expect_refusal(read(R"({"hidden_act": "gelu"})"), "relu alone", ErrorCode::bad_data);
+  expect_refusal(read(R"({"hidden_act": "gelu"})"), "relu only", ErrorCode::bad_data);
   expect_refusal(read(R"({"depths": 3})"), "must be a list of sizes", ErrorCode::bad_data);
   expect_refusal(read(R"({"depths": [9998, 1, 1, 1]})"),
                  "depths asks for at least 10001 layers or blocks, more than the 10000");
