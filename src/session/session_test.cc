@@ -437,7 +437,7 @@ TEST(Session, a_network_that_contradicts_itself_is_refused_by_name) {
             std::string::npos);
   EXPECT_NE(refused([&](NetworkBuilder& b) {
               b.minimize(b.weighted_mean(linear(b, b.training() ? "in" : "out", x(b), 2)));
-            }).find("evaluation alone"),
+            }).find("evaluation only"),
             std::string::npos);
   EXPECT_NE(refused([&](NetworkBuilder& b) {
               const Tensor h = linear(b, "in", x(b), 2);
