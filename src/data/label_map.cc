@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "base/listed.h"
 #include "base/numbers.h"
@@ -97,13 +98,19 @@ void add_nameless(std::vector<std::string>& names, int64_t count) {
 
 /// Numbers are places in an order of names that are none. Nothing where the data's labels are
 /// names.
-std::optional<LabelMap> in_places(const LabelRule& rule, const DataLabels& data,
-                                  const NamedNumbers& numbers) {
-  const std::vector<std::string>& names = rule.order;
+std::optional<LabelMap> in_places(const LabelRule& rule, const std::vector<std::string>& names,
+                                  const DataLabels& data, const NamedNumbers& numbers) {
   const bool are_places = !numbers.are_names() && !data.names.empty() &&
-                          all_below(data.ids, names.size()) &&
                           std::all_of(data.names.begin(), data.names.end(), is_number);
-  if (!are_places) return std::nullopt;
+  if (!are_places || (rule.order_key.empty() && !all_below(data.ids, names.size())))
+    return std::nullopt;
+  const int64_t last = *std::max_element(data.ids.begin(), data.ids.end());
+  if (std::cmp_greater_equal(last, names.size()))
+    throw Error(ErrorCode::bad_config, rule.order_key,
+                "it has " + std::to_string(names.size()) + " names, for the ids 0 to " +
+                    std::to_string(names.size() - 1) + ", and the data have the id " +
+                    std::to_string(last),
+                "list every label once, in the order of the ids");
   for (const int64_t id : data.ids)
     check_readings(rule.order_key.empty() ? "label_order" : rule.order_key, id, names, numbers);
   LabelMap map{.labels = Labels::from_names(names), .id_of = narrow(data.ids)};
@@ -117,7 +124,8 @@ std::optional<LabelMap> in_order(const LabelRule& rule, const DataLabels& data) 
   add_nameless(names, rule.count);
   LabelMap map{.labels = Labels::from_names(std::move(names))};
   const NamedNumbers numbers(map.labels.names());
-  if (std::optional<LabelMap> places = in_places(rule, data, numbers)) return places;
+  if (std::optional<LabelMap> places = in_places(rule, map.labels.names(), data, numbers))
+    return places;
   for (const std::string& name : data.names) {
     const auto id = find_class(map.labels, numbers, name);
     if (!id && rule.order_key.empty()) return std::nullopt;

@@ -135,6 +135,22 @@ TEST(LabelMap, an_order_is_that_of_fresh_labels_and_must_have_them_all) {
         (void)in_order({"a", "b", "c"}, {"a"}, 2);
       },
       ErrorCode::bad_config, "2 is less than the order's 3 labels");
+  // Numbers are places in an order of names that are none.
+  const LabelMap places = in_order({"O", "B", "I"}, {"2", "0"});
+  EXPECT_EQ(places.labels.names(), (Names{"O", "B", "I"}));
+  EXPECT_EQ(places.id_of, (std::vector<int32_t>{2, 0}));
+  EXPECT_EQ(in_order({"O", "B"}, {"2", "0"}, 3).labels.names(), (Names{"O", "B", "LABEL_2"}));
+  expect_error(
+      [&] {
+        (void)in_order({"O", "B"}, {"0", "2"});
+      },
+      ErrorCode::bad_config,
+      "[label_order] it has 2 names, for the ids 0 to 1, and the data have the id 2");
+  expect_error(
+      [&] {
+        (void)in_order({"1 star", "2 stars"}, {"0", "1"});
+      },
+      ErrorCode::bad_data, "[label_order] the label 1 has two readings");
   // That of a run that is resumed yields to other data, which is refused for its rows.
   EXPECT_EQ(map_of({.order = {"10.0", "2.0"}}, {"2.0", "10.0"}).labels.names(),
             (Names{"10.0", "2.0"}));

@@ -50,7 +50,7 @@ class ImageFolders(Case):
         return dict(dict(memory="1GiB", threads=2), **more)
 
     def test_learns_evaluates_and_predicts_every_file_by_its_name(self):
-        out = self.train("run", max_steps=20)
+        out = self.train("run", max_steps=40)
         metrics = json.loads(self.ok("eval", **self.trained(model=out / "best", test_file=self.test)).stdout)
         self.assertEqual(metrics["rows"], 9)
         self.assertGreater(metrics["accuracy"], 0.8)
