@@ -105,7 +105,7 @@ class Targets {
     }
     if (!is_any)
       refuse_lora("the pattern '" + pattern + "' matches " +
-                      (is_vector ? "vectors alone, and no linear map" : "no weight of the model"),
+                      (is_vector ? "vectors only, and no linear map" : "no weight of the model"),
                   kNamesHint);
   }
   // PEFT leaves out what is trained whole: the head, which it finds by name, and modules_to_save.
