@@ -2,8 +2,8 @@
 // Checkpoints: a model folder (config.json, model.safetensors, tokenizer or preprocessor;
 // docs/files.md) that appears whole or not at all; `last` also holds optimizer.safetensors,
 // snug_state.json and, for other programs, trainer_state.json. With adapters it is a folder of
-// PEFT's in place of model.safetensors (setup/adapter_folder.h). Tensors are written straight from
-// the run's memory.
+// PEFT's in place of model.safetensors (run_model/adapter_folder.h). Tensors are written straight
+// from the run's memory.
 #pragma once
 
 #include <string>
