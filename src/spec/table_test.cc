@@ -10,6 +10,7 @@
 
 #include "snug/config.h"
 #include "snug/error.h"
+#include "snug/interval.h"
 #include "snug/levers.h"
 #include "snug/session.h"
 #include "spec/json.h"
@@ -194,6 +195,16 @@ TEST(SpecTable, a_checkpoint_has_the_names_and_values_of_older_ones) {
     EXPECT_EQ(field.json(TrainSpec()).dump(), older[field.name].dump()) << field.name;
   }
   for (const auto& [name, value] : older.items()) EXPECT_EQ(saved.count(name), 1U) << name;
+}
+
+TEST(Interval, takes_a_number_of_updates_as_a_configuration_does) {
+  Interval interval{.unit = IntervalUnit::share, .count = 0, .part = 0.5};
+  interval = 10;
+  EXPECT_EQ(interval.updates(100, 7), 10);
+  EXPECT_EQ(interval.or_epoch().updates(100, 7), 10);
+  interval = 0;
+  EXPECT_EQ(interval.updates(100, 7), 0);
+  EXPECT_EQ(interval.or_epoch().updates(100, 7), 7);
 }
 
 }  // namespace

@@ -124,7 +124,7 @@ TrainerState CheckpointWriter::trainer_state(const TrainState& state) const {
           .max_steps = total,
           .num_train_epochs = (total + batches - 1) / batches,
           .logging_steps = or_all(config.logging_steps),
-          .eval_steps = or_all(config.eval_steps),
+          .eval_steps = or_all(config.eval_steps.or_epoch()),
           .save_steps = or_all(config.save_steps),
           .train_batch_size = config.train_batch_size,
           .best_metric = state.best_metric,

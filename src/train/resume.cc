@@ -80,7 +80,7 @@ void check_best_step(const RunConfig& before, int64_t batches, const RunFolder& 
                                           state.stale_evaluations, state.step, best));
   }
   const int64_t total = total_steps(before, batches);
-  const int64_t every = before.eval_steps.updates(total, batches);
+  const int64_t every = before.eval_steps.or_epoch().updates(total, batches);
   if ((every > 0 && best % every == 0) || best == total) return;
   // The end of an earlier run that got more updates since: the log alone knows.
   const std::string log = folder.file(kEvaluationLog);

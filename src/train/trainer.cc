@@ -226,7 +226,7 @@ void take_up_loss_scale(const Training& training, TrainState& state) {
 bool evaluates_after(const TrainState& state, const Training& training) {
   if (training.validation.part.size() == 0) return false;
   return state.step == training.total_steps ||
-         is_due(training, training.config->eval_steps, state.step);
+         is_due(training, training.config->eval_steps.or_epoch(), state.step);
 }
 
 }  // namespace
