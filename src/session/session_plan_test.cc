@@ -126,7 +126,7 @@ TEST(SessionPlan, opens_any_number_of_sessions_alike) {
 TEST(SessionPlan, is_replayed_from_its_file) {
   const io::TestFolder folder;
   SessionOptions options = options_of();
-  options.recompute = "recompute-all";
+  options.recompute = "every:2";  // a layer of one op has nothing to run again by itself
   const SessionPlan plan(network_of(), options);
   plan.save(folder / "plan.json");
   plan.save_problem(folder / "problem.json");
@@ -134,9 +134,7 @@ TEST(SessionPlan, is_replayed_from_its_file) {
   SessionOptions replayed = options_of();
   replayed.plan_file = folder / "plan.json";
   EXPECT_EQ(plan_network(network_of(), replayed).ops_run_again, plan.report().ops_run_again);
-  // Under AVX2 weights may be packed, and that form has been seen to run nothing again.
-  EXPECT_TRUE(plan.report().ops_run_again > 0 || plan.report().packed_weights)
-      << plan.report().to_text();
+  EXPECT_GT(plan.report().ops_run_again, 0);
   Session session(network_of(), replayed);
   Session other(network_of(), options_of());
   train(session, 2);
