@@ -187,13 +187,25 @@ TEST(TrainingArguments, names_of_optimizers_are_their_keys) {
   EXPECT_EQ(from_yaml("optim: sgd\n", {{"optim", "adamw_8bit"}}).optim, "adamw");
 }
 
+struct Turned {
+  ConfigOverrides given;
+  const char* key;
+  const char* value;
+  const char* said;
+};
+
+void expect_turned(const std::vector<Turned>& cases) {
+  for (const auto& each : cases) {
+    const RunConfig config = from_line(each.given);
+    EXPECT_EQ(config.get(each.key), each.value) << each.given.front().first << ": " << said(config);
+    EXPECT_NE(said(config).find(each.said), std::string::npos) << said(config);
+    EXPECT_EQ(RunConfig::parse(config.to_yaml(), "dump"), config);
+    EXPECT_EQ(RunConfig::from_json(config.to_json(), "dump"), config);
+  }
+}
+
 TEST(TrainingArguments, strategies_leave_numbers_beside_them_without_effect) {
-  const struct {
-    ConfigOverrides given;
-    const char* key;
-    const char* value;
-    const char* said;
-  } cases[] = {
+  expect_turned({
       {{{"save_strategy", "epoch"}, {"save_steps", "500"}},
        "save_steps",
        "epoch",
@@ -233,14 +245,7 @@ TEST(TrainingArguments, strategies_leave_numbers_beside_them_without_effect) {
        "eval_steps",
        "7",
        "eval_strategy steps: eval_steps 7"},
-  };
-  for (const auto& each : cases) {
-    const RunConfig config = from_line(each.given);
-    EXPECT_EQ(config.get(each.key), each.value) << said(config);
-    EXPECT_NE(said(config).find(each.said), std::string::npos) << said(config);
-    EXPECT_EQ(RunConfig::parse(config.to_yaml(), "dump"), config);
-    EXPECT_EQ(RunConfig::from_json(config.to_json(), "dump"), config);
-  }
+  });
   const RunConfig stronger = from_yaml("save_strategy: epoch\n", {{"save_steps", "4"}});
   EXPECT_EQ(stronger.get("save_steps"), "4");
   EXPECT_EQ(said(stronger), "save_strategy epoch: save_steps 4 of the command line stays");
@@ -271,12 +276,7 @@ TEST(TrainingArguments, a_constant_rate_with_a_warm_up_says_that_it_rises_first)
 }
 
 TEST(TrainingArguments, fields_are_turned_into_keys_and_that_is_said) {
-  const struct {
-    ConfigOverrides given;
-    const char* key;
-    const char* value;
-    const char* said;
-  } cases[] = {
+  expect_turned({
       {{{"per_device_train_batch_size", "4"}, {"gradient_accumulation_steps", "6"}},
        "train_batch_size",
        "24",
@@ -354,13 +354,7 @@ TEST(TrainingArguments, fields_are_turned_into_keys_and_that_is_said) {
       {{{"data_seed", "7"}}, "data_seed", "7", ""},
       {{{"logging_first_step", std::nullopt}}, "logging_first_step", "true", ""},
       {{{"logging_steps", "0.1"}}, "logging_steps", "0.1", ""},
-  };
-  for (const auto& each : cases) {
-    const RunConfig config = from_line(each.given);
-    EXPECT_EQ(config.get(each.key), each.value) << each.given.front().first;
-    EXPECT_NE(said(config).find(each.said), std::string::npos) << said(config);
-    EXPECT_EQ(RunConfig::parse(config.to_yaml(), "dump"), config);
-  }
+  });
 }
 
 TEST(TrainingArguments, contradictions_and_other_values_are_refused) {

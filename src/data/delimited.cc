@@ -93,15 +93,11 @@ class DelimitedReader final : public RowReader {
 
   bool next(Row& row) override {
     if (columns_.empty()) read_header();
-    for (;;) {
-      try {
-        if (!read_record()) return false;
-        fill(row);
-        return true;
-      } catch (const RowError& error) {
-        log_.report(error);
-      }
-    }
+    return next_good_row(log_, [&] {
+      if (!read_record()) return false;
+      fill(row);
+      return true;
+    });
   }
   [[nodiscard]] const std::vector<std::string>& columns() const override { return columns_; }
   [[nodiscard]] int64_t bytes_read() const override { return source_.position(); }

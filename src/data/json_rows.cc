@@ -238,16 +238,13 @@ class JsonReader final : public RowReader {
   }
 
   bool next(Row& row) override {
-    for (;;) {
-      try {
+    return next_good_row(log_, [&] {
+      do {
         if (!(is_array_ ? read_element() : read_line())) return false;
-        if (line_.find_first_not_of(" \t") == std::string::npos) continue;
-        parse(row);
-        return true;
-      } catch (const RowError& error) {
-        log_.report(error);
-      }
-    }
+      } while (line_.find_first_not_of(" \t") == std::string::npos);
+      parse(row);
+      return true;
+    });
   }
   [[nodiscard]] const std::vector<std::string>& columns() const override { return columns_; }
   [[nodiscard]] int64_t bytes_read() const override { return source_.position(); }

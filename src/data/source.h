@@ -21,6 +21,19 @@ struct RowError : Error {
   explicit RowError(const Error& error) : Error(error) {}
 };
 
+/// The first row that `read` makes without a RowError, of which the log hears; false at the end,
+/// where `read` is.
+template <class Read>
+[[nodiscard]] bool next_good_row(BadRowLog& log, const Read& read) {
+  for (;;) {
+    try {
+      return read();
+    } catch (const RowError& error) {
+      log.report(error);
+    }
+  }
+}
+
 /// Reads a line of rows; false at the end. Throws unaffordable_row, or row_too_long at `where`, and
 /// stands at the next line then.
 [[nodiscard]] bool read_row_line(io::TextFile& source, std::string& line, int64_t affordable_bytes,

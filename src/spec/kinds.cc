@@ -88,6 +88,21 @@ std::string or_auto(const std::string& range) {
   return range.empty() ? "or auto" : range + " or auto";
 }
 
+// Unset is "auto"; what is given is of the other kind.
+template <class T>
+Kind<std::optional<T>> if_given(const Kind<T>& given) {
+  Kind<std::optional<T>> kind{.info = given.info};
+  kind.info.range = or_auto(given.info.range);
+  kind.info.has_auto = true;
+  kind.parse = [parse = given.parse](std::string_view text) {
+    return text == kAuto ? std::nullopt : std::optional<T>(parse(text));
+  };
+  kind.print = [print = given.print](const std::optional<T>& value) {
+    return value ? print(*value) : std::string(kAuto);
+  };
+  return kind;
+}
+
 }  // namespace
 
 bool Range::holds(double value) const {
@@ -155,21 +170,7 @@ Kind<int64_t> integer_or_auto(Range range) {
   return kind;
 }
 
-Kind<std::optional<int64_t>> integer_if_given(Range range) {
-  return {.info = {.type = "integer",
-                   .form = ValueForm::number,
-                   .range = or_auto(range.text()),
-                   .has_auto = true},
-          .parse =
-              [range](std::string_view text) {
-                return text == kAuto ? std::nullopt
-                                     : std::optional<int64_t>(parse_integer(text, range));
-              },
-          .print =
-              [](const std::optional<int64_t>& value) {
-                return value ? std::to_string(*value) : std::string(kAuto);
-              }};
-}
+Kind<std::optional<int64_t>> integer_if_given(Range range) { return if_given(integer(range)); }
 
 namespace {
 
@@ -218,21 +219,7 @@ Kind<double> number(Range range) {
           .print = [](const double& value) { return number_text(value); }};
 }
 
-Kind<std::optional<double>> number_or_auto(Range range) {
-  return {.info = {.type = "number",
-                   .form = ValueForm::number,
-                   .range = or_auto(range.text()),
-                   .has_auto = true},
-          .parse =
-              [range](std::string_view text) {
-                return text == kAuto ? std::nullopt
-                                     : std::optional<double>(parse_double(text, range));
-              },
-          .print =
-              [](const std::optional<double>& value) {
-                return value ? number_text(*value) : std::string(kAuto);
-              }};
-}
+Kind<std::optional<double>> number_or_auto(Range range) { return if_given(number(range)); }
 
 Kind<bool> flag() {
   return {.info = {.type = std::string(kSwitchType),
@@ -243,21 +230,7 @@ Kind<bool> flag() {
           .print = [](const bool& value) { return std::string(value ? "true" : "false"); }};
 }
 
-Kind<std::optional<bool>> flag_or_auto() {
-  return {.info = {.type = std::string(kSwitchType),
-                   .form = ValueForm::boolean,
-                   .range = "true, false or auto",
-                   .is_switch = true,
-                   .has_auto = true},
-          .parse =
-              [](std::string_view text) {
-                return text == kAuto ? std::nullopt : std::optional<bool>(parse_switch(text));
-              },
-          .print =
-              [](const std::optional<bool>& value) {
-                return std::string(!value ? kAuto : *value ? "true" : "false");
-              }};
-}
+Kind<std::optional<bool>> flag_or_auto() { return if_given(flag()); }
 
 Kind<std::vector<int64_t>> integers(Range range, bool may_be_empty) {
   return {.info = {.type = "list of integers",
