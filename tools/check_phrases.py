@@ -13,8 +13,8 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-CHECKED = ("docs", "README.md", "CONTRIBUTING.md", "SECURITY.md", "tests/corpus/README.md", "bench/results")
-KINDS = (".md", ".h", ".cc", ".py", ".json")
+CHECKED = ("docs", "README.md", "CONTRIBUTING.md", "SECURITY.md", "include", "tests/corpus/README.md", "bench/results")
+KINDS = (".md", ".h", ".inc", ".cc", ".py", ".json")
 GENERATED = "<!-- This file is generated"
 
 GAP = r"(?:[ \t]|\n(?![ \t]*\n)|//+|#)+"  # between two words of a paragraph or of a comment, in one line or two

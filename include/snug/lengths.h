@@ -12,7 +12,7 @@
 
 namespace snug {
 
-/// Of a row, of the longest rows of a batch, or of a program.
+/// The lengths of a row, of the longest rows of a batch, or of a program.
 class Lengths {
  public:
   Lengths() = default;                                // rows have no length

@@ -58,7 +58,7 @@ inline constexpr const char* kAllLinear = "all-linear";
 /// an expression that is none.
 [[nodiscard]] bool is_rule_for(const std::string& expression, const std::string& weight);
 
-/// Of the adapter that a weight has.
+/// The size of the adapter that a weight has.
 struct AdapterSize {
   int64_t rank = 0;
   double scale = 1;  // what B A counts

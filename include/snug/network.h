@@ -194,8 +194,8 @@ class Network {
     return *this;
   }
   [[nodiscard]] const std::vector<std::shared_ptr<const CustomOp>>& ops() const { return ops_; }
-  /// Of a model family's network: what is known of it without building it. Null: it is built to
-  /// find that out.
+  /// What is known of a model family's network without building it. Null: it is built to find that
+  /// out.
   [[nodiscard]] const std::shared_ptr<const NetworkFacts>& facts() const { return facts_; }
   [[nodiscard]] Network with_facts(std::shared_ptr<const NetworkFacts> facts) const {
     Network told = *this;

@@ -92,8 +92,8 @@ struct PlanReport {
   int64_t arena_bytes = 0;
   int64_t planned_peak_bytes = 0;
   int64_t keep_all_arena_bytes = 0;  // of keep-all at this micro-batch
-  /// Of keep-all with micro-batches of keep_all_micro_batch: the whole batch in one piece, unless
-  /// micro_batch_size says otherwise.
+  /// The peak of keep-all with micro-batches of keep_all_micro_batch: the whole batch in one piece,
+  /// unless micro_batch_size says otherwise.
   int64_t keep_all_peak_bytes = 0;
   int64_t keep_all_micro_batch = 0;
   int64_t load_bytes =

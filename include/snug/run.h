@@ -93,9 +93,9 @@ struct Callbacks {
   std::function<void(const std::string&)> on_message;
   /// Each warning, once; on_message gets its text behind "warning: ", too.
   std::function<void(const Warning&)> on_warning = {};
-  /// Of plan_run: planning has heard `cancel`. It then gives back what it holds, which takes a
-  /// while where programs are long, and throws Error{cancelled}. A program that ends anyway may end
-  /// in here: no file is open, nothing temporary is left.
+  /// Called by plan_run when planning has heard `cancel`. It then gives back what it holds, which
+  /// takes a while where programs are long, and throws Error{cancelled}. A program that ends anyway
+  /// may end in here: no file is open, nothing temporary is left.
   std::function<void(const Error&)> on_cancelled;
 };
 
@@ -173,8 +173,8 @@ struct Prediction {
   /// Those of the row; one for each of its words where those have labels, none for a word that was
   /// cut off.
   std::optional<std::vector<std::optional<std::string>>> labels;
-  /// Of a row that cannot be read (bad_rows: skip): the reason, and the field that its task would
-  /// have filled, which is null.
+  /// Why a row cannot be read (bad_rows: skip), and the field that its task would have filled,
+  /// which is null.
   std::string reason = {};
   std::string lacking = {};
   [[nodiscard]] std::string to_json() const;

@@ -65,7 +65,7 @@ struct SessionOptions {
 #define SNUG_TRAIN_KEY(type, name, value, key, run_value, ...) type name = value;
 #include "snug/train_fields.inc"
 
-  /// Of this process, opened before; threads and profile_folder are its own then.
+  /// A machine that this process opened before; threads and profile_folder are its own then.
   std::optional<Machine> machine = {};
   /// Written by SessionPlan::save for this network and these options: replayed instead of planning.
   std::string plan_file = {};
@@ -120,7 +120,7 @@ class RowSource {
   virtual ~RowSource() = default;
 
   [[nodiscard]] virtual int64_t rows() const = 0;
-  /// Of the longest row, by each length that rows have; none where they have none.
+  /// The lengths of the longest row, by each length that rows have; none where they have none.
   [[nodiscard]] virtual Lengths length() const { return {}; }
   /// False where the source has no values for this input: it is zero in prediction, if no output
   /// depends on it, and an error everywhere else.
@@ -181,7 +181,7 @@ struct UpdateCounts {
 };
 
 struct StepOptions {
-  /// Of every weight, instead of the schedule's and of what groups of weights have.
+  /// The rate of every weight, instead of the schedule's and of what groups of weights have.
   std::optional<double> learning_rate = {};
   /// Measures loss and norm of the gradients as a step has them; weights, states and counts stay
   /// (running statistics of batch norm may move).
@@ -199,7 +199,7 @@ struct StepResult {
   bool is_skipped = false;
 };
 
-/// Of the mean over a batch.
+/// The loss of a batch, and the gradients of its mean.
 struct GradientResult {
   double loss = 0;
   std::map<std::string, std::vector<float>> of;  // by weight; those that nothing freezes
@@ -314,7 +314,7 @@ class Session {
   [[nodiscard]] const UpdateCounts& counts() const;
   /// To go on from a checkpoint of your own, with its weights and states.
   void set_counts(const UpdateCounts& counts);
-  /// Of the next update.
+  /// The scale of the next update.
   [[nodiscard]] const LossScale& loss_scale() const;
   [[nodiscard]] bool has_dynamic_loss_scale() const;
   /// As set_counts, where loss_scale is dynamic.
@@ -353,7 +353,7 @@ class Session {
   /// backend has memory that this process cannot look into; read and write copy everywhere.
   [[nodiscard]] std::span<const float> view(const std::string& name) const;
   [[nodiscard]] std::span<float> edit(const std::string& name);
-  /// Of tensors of any type.
+  /// The bytes of tensors of any type.
   [[nodiscard]] std::span<const std::byte> view_bytes(const std::string& name) const;
   [[nodiscard]] std::span<std::byte> edit_bytes(const std::string& name);
   /// All bytes of a tensor of any type, on any machine, in order: at once without a copy where
