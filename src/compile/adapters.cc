@@ -384,7 +384,7 @@ std::vector<std::string> linear_map_patterns(const Graph& graph, const NetworkDe
   std::set<std::string> others;
   for (const Value& value : graph.values) {
     if (value.kind != ValueKind::parameter) continue;
-    if (value.name.find('*') != std::string::npos) return {};  // no pattern means it alone
+    if (value.name.find('*') != std::string::npos) return {};  // no pattern means only it
     if (value.type.shape.size() >= 2 && maps.count(value.name) == 0)
       others.insert(pattern_of(value.name));
   }

@@ -11,7 +11,7 @@
 
 namespace snug {
 
-/// Of the nodes whose scope, or scope and op ("bert.encoder.layer.3.matmul"), match.
+/// The type of nodes whose scope, or scope and op ("bert.encoder.layer.3.matmul"), match.
 struct PrecisionOverride {
   std::string match;  // * matches any text
   DType dtype = DType::f32;

@@ -30,7 +30,7 @@ namespace {
 
 bool always(const Job&) { return true; }
 
-// Of the forward part, as the network's function built it.
+// Rewrites of the forward part, as the network's function built it.
 constexpr Rewrite kForward[] = {
     // First: a number is the network's, whatever is made of it.
     {"number_draws", [](const Job& job) { return job.network.draws.has_value(); },
@@ -53,7 +53,7 @@ constexpr Rewrite kForward[] = {
      [](Graph graph, const Job& job) { return read_directly(std::move(graph), job.ops()); }},
 };
 
-// Of the whole program.
+// Rewrites of the whole program.
 constexpr Rewrite kProgram[] = {
     {"backward", [](const Job& job) { return job.trains(); },
      [](Graph graph, const Job& job) {
@@ -86,7 +86,7 @@ constexpr Rewrite kProgram[] = {
      }},
 };
 
-// Of several lengths the text form says which a program has.
+// Where there are several lengths, the text form says which a program has.
 std::string graph_name(const BuildRequest& request) {
   const std::string name = request.training ? "train" : "evaluate";
   return request.lengths.has_names() ? name + ": " + to_string(request.lengths) : name;

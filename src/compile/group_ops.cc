@@ -75,8 +75,8 @@ class Overwriting {
 };
 
 // A forward node joins the op that makes the input it writes over: what is between them is read by
-// nobody else, so no schedule keeps it or makes it alone. The node moves up to that op, so all else
-// that it reads must be there by then.
+// nobody else, so no schedule keeps it or makes it by itself. The node moves up to that op, so all
+// else that it reads must be there by then.
 class Grouping {
  public:
   Grouping(const Graph& graph, const Overwriting& overwriting)

@@ -13,9 +13,9 @@ namespace snug::train {
 [[noreturn]] void refuse_lora(const std::string& what, const std::string& hint);
 
 inline constexpr std::string_view kBiasEnd = ".bias";
-/// Of a weight: what PEFT calls it.
+/// PEFT's name of a weight.
 [[nodiscard]] std::string module_of(const std::string& weight);
-/// Of `text`, which the user wrote as `pattern`. Throws Error{bad_config} at "lora".
+/// The expression of `text`, which the user wrote as `pattern`. Throws Error{bad_config} at "lora".
 [[nodiscard]] Expression lora_expression(const std::string& pattern, const std::string& text);
 
 }  // namespace snug::train

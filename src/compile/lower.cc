@@ -114,7 +114,7 @@ double whole_bytes(const plan::Storage& storage, int64_t pieces) {
          (storage.resident ? 1.0 : static_cast<double>(pieces));
 }
 
-// Of everything that a node reads or writes, each place once, for the batch in one piece.
+// The bytes of everything that a node reads or writes, each place once, for the batch in one piece.
 double operand_bytes(const Node& node, const Lowered& lowered, int64_t pieces, Workbench& bench) {
   bench.touched.begin();
   bench.places.clear();

@@ -46,7 +46,7 @@ class Rewriter final : public GraphBuilder {
   /// From here on `by` is read where `value` was, and is the output of the graph that it was. The
   /// name and the mark of a computed value go over, too.
   void replace(ValueId value, ValueId by);
-  /// Of the outputs of the graph `by` is the one that `value` was, under its name.
+  /// The output of the graph that `value` was is `by`, under its name.
   void replace_output(ValueId value, ValueId by);
   /// A resident value that nothing reads any more.
   void drop(ValueId resident);

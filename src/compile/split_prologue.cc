@@ -25,7 +25,7 @@ class Recipes {
       if (graph.values[i].producer == kNone) texts_[i] = graph.values[i].name;
     }
   }
-  /// Of the outputs of a node, whose inputs are known.
+  /// Names the outputs of a node, whose inputs are known.
   void add(const Node& node) {
     std::string text = *node.op->name + "(";
     for (size_t i = 0; i < node.inputs.size(); ++i)

@@ -16,8 +16,8 @@ inline constexpr const char* kGradientPrefix = "grad.";    // state of an accumu
 // of values that are fed stay short: looking one up allocates nothing then.
 inline constexpr const char* kLossScaleName = "loss_scale";
 inline constexpr const char* kLossUnscaleName = "loss_unscale";
-// Of an update in two passes, f32[] each: what the first finds gradients are multiplied with
-// (output), and what the second is fed.
+// Scalars of an update in two passes, f32[] each: what the first finds gradients are multiplied
+// with (output), and what the second is fed.
 inline constexpr const char* kFoundFactorName = "found_factor";
 inline constexpr const char* kClipFactorName = "clip_factor";
 inline constexpr const char* kKeptBufferPrefix = "kept_buffer.";

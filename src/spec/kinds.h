@@ -131,7 +131,7 @@ template <class Enum>
               },
           .print = [words](const Enum& value) { return words.at(static_cast<size_t>(value)); }};
 }
-/// Of snug/schedule.h.
+/// The kinds of snug/schedule.h.
 [[nodiscard]] Kind<ScheduleKind> schedule();
 /// An optimizer of the list (src/ops/ops.cmake).
 [[nodiscard]] Kind<std::string> optimizer();

@@ -44,12 +44,12 @@ struct Field {
   std::string unit = {};
   std::string help = {};
 
-  /// Of a field with a key: throws BadValue.
+  /// Reads a field that has a key; throws BadValue.
   std::function<void(TrainSpec&, std::string_view)> set = {};
   std::function<std::string(const TrainSpec&)> get = {};
   /// As a checkpoint has it: so that it reads back exactly.
   std::function<nlohmann::ordered_json(const TrainSpec&)> json = {};
-  /// Of a number: throws Error{bad_config} by the field's name where it is out of its range.
+  /// Throws Error{bad_config} by the field's name where a number is out of its range.
   std::function<void(const TrainSpec&)> check = {};
 
   /// A checkpoint of a session has it, and resuming compares it.
