@@ -26,9 +26,9 @@ constexpr std::string_view kFields[] = {
     "match",         "r",          "alpha", "dropout",        "target_modules", "rank_pattern",
     "alpha_pattern", "use_rslora", "bias",  "modules_to_save"};
 
-std::string_view own_name(std::string_view key) {
+std::string own_name(const std::string& key) {
   for (const auto& [theirs, own] : kOtherNames) {
-    if (key == theirs) return own;
+    if (key == theirs) return std::string(own);
   }
   return key;
 }
@@ -50,7 +50,7 @@ class Fields {
  public:
   explicit Fields(const io::JsonValue& object) : object_(object) {
     for (const std::string& key : object.keys()) {
-      const std::string_view name = own_name(key);
+      const std::string name = own_name(key);
       const auto value = object.find(key);
       if (!value || is_so_anyway(key, *value)) continue;  // null asks for nothing
       if (std::find(std::begin(kFields), std::end(kFields), name) == std::end(kFields))
@@ -71,7 +71,7 @@ class Fields {
 
  private:
   const io::JsonValue& object_;
-  std::vector<std::pair<std::string_view, io::JsonValue>> values_;
+  std::vector<std::pair<std::string, io::JsonValue>> values_;
 };
 
 void check_name(const io::JsonValue& value, const std::string& text) {
