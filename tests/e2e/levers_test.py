@@ -32,7 +32,7 @@ class Levers(Case):
 
     def test_each_line_alone_is_its_plan(self):
         generator = random.Random(15)
-        for _ in range(20):
+        for _ in range(8):
             model = generator.choice(("bert-tiny", "distilbert-tiny", "lstm", "mlp", "resnet-14"))
             keys = dict(model=model, train_batch_size=generator.choice((2, 4, 8)), threads=2)
             if model != "resnet-14":

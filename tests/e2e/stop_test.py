@@ -39,7 +39,7 @@ class Stop(Case):
     def test_a_signal_ends_planning(self):
         self.plan(**self.deep(1))  # measures the machine's speeds, which is no planning
         deep = self.deep(3000)
-        for after in (0.1, 0.4, 0.9, 1.7, 2.6, 3.7, 4.8, 6.0):
+        for after in (0.1, 0.9, 2.6, 4.8):
             self.assertLess(self.interrupted(signal.SIGINT, after, **deep), 0.2, f"after {after} s")
         lstm = dict(model="lstm", train_batch_size=16, max_seq_length=4000, memory="1TiB", threads=1)
         self.assertLess(self.interrupted(signal.SIGTERM, 1.0, **lstm), 0.2)
