@@ -16,9 +16,9 @@
 #include "backend/cpu/machine_profile.h"
 #include "backend/cpu/measure_profile.h"
 #include "base/threads.h"
+#include "choose/choose.h"
 #include "compile/compile.h"
 #include "compile/value_names.h"
-#include "fit/run_plan.h"
 #include "models/model.h"
 #include "run_model/model_network.h"
 #include "run_model/read_model.h"
@@ -77,8 +77,8 @@ void print_row(const std::string& name, const Sum& sum) {
 
 // One budget: its program, and what was measured of it.
 struct Case {
-  explicit Case(train::RunPlan made) : plan(std::move(made)) {}
-  train::RunPlan plan;
+  explicit Case(choose::RunPlan made) : plan(std::move(made)) {}
+  choose::RunPlan plan;
   std::unique_ptr<train::Engine> engine = nullptr;
   std::vector<std::vector<double>> seconds = {};  // by step
 };
@@ -91,7 +91,7 @@ void run_once(Case& each, Trace& trace) {
 }
 
 // The op and, if wanted, the shapes that it reads.
-std::string row_name(const train::PlannedProgram& program, size_t id, bool has_shapes) {
+std::string row_name(const choose::PlannedProgram& program, size_t id, bool has_shapes) {
   std::string name = program.lowered.problem.ops[id].name;
   if (!has_shapes) return name;
   for (const NodeId node : program.lowered.nodes_of_op[id]) {
@@ -229,7 +229,7 @@ int run(const std::vector<std::string>& words) {
   const ResolvedSpec resolved = resolve(train::training_spec(config, 0));
   std::vector<Case> cases;
   for (const std::string& budget : budgets) {
-    cases.emplace_back(train::make_run_plan(
+    cases.emplace_back(choose::make_run_plan(
         {.network =
              changed_network(describe_network(run_model::network_of(model), {}).def, resolved),
          .recipe = resolved.recipe,

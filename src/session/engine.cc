@@ -11,13 +11,14 @@
 namespace snug::train {
 namespace {
 
-int64_t memory_bytes(const RunPlan& plan) {
+int64_t memory_bytes(const choose::RunPlan& plan) {
   return plan.residents.total_bytes() + round_up(plan.arena_bytes, kPageBytes);
 }
 
 }  // namespace
 
-Engine::Engine(const RunPlan& plan, const Backend& backend, std::span<std::byte> callers_memory)
+Engine::Engine(const choose::RunPlan& plan, const Backend& backend,
+               std::span<std::byte> callers_memory)
     : plan_(plan),
       queue_(backend.create_queue()),
       block_(queue_->create_block(memory_bytes(plan), callers_memory)),
@@ -26,12 +27,12 @@ Engine::Engine(const RunPlan& plan, const Backend& backend, std::span<std::byte>
   gaps_ = gaps();
   block_->fill({0, block_->bytes()}, std::byte{0});
   lay_canaries(true);
-  const auto bind = [&](const PlannedProgram& program) {
+  const auto bind = [&](const choose::PlannedProgram& program) {
     return std::make_unique<Executable>(program.graph, program.lowered, program.plan,
                                         plan_.residents, kernels_, *queue_, *block_, arena().begin);
   };
-  for (const PlannedProgram& program : plan_.train) train_.push_back(bind(program));
-  for (const PlannedProgram& program : plan_.eval) eval_.push_back(bind(program));
+  for (const choose::PlannedProgram& program : plan_.train) train_.push_back(bind(program));
+  for (const choose::PlannedProgram& program : plan_.eval) eval_.push_back(bind(program));
   if (plan_.prologue) prologue_ = bind(*plan_.prologue);
   if (plan_.update) update_ = bind(*plan_.update);
 }

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "fit/planned_run.h"
+#include "choose/run_plan.h"
 #include "runtime/executable.h"
 
 namespace snug::train {
@@ -18,7 +18,8 @@ class Engine {
  public:
   /// Takes the memory (or the caller's), touches all of it, creates every kernel and binds every
   /// program.
-  Engine(const RunPlan& plan, const Backend& backend, std::span<std::byte> callers_memory = {});
+  Engine(const choose::RunPlan& plan, const Backend& backend,
+         std::span<std::byte> callers_memory = {});
 
   [[nodiscard]] bool has(const std::string& name) const { return plan_.residents.has(name); }
 
@@ -135,7 +136,7 @@ class Engine {
   /// Executable::set_repeating, of every program.
   void set_repeating(bool is_on);
 
-  [[nodiscard]] const RunPlan& plan() const { return plan_; }
+  [[nodiscard]] const choose::RunPlan& plan() const { return plan_; }
   /// The arena's bytes up to the last that was really written before the last check_memory (or
   /// was given as scratch to a kernel that ran, which need not write all of it), in whole
   /// storages (a multiple of the backend's alignment). Without meaning where dead bytes are
@@ -172,7 +173,7 @@ class Engine {
   [[nodiscard]] std::vector<Gap> gaps() const;
   void lay_canaries(bool in_arena);
 
-  const RunPlan& plan_;
+  const choose::RunPlan& plan_;
   std::unique_ptr<Queue> queue_;
   std::unique_ptr<Block> block_;
   KernelCache kernels_;

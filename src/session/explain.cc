@@ -25,7 +25,7 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-std::string split_text(const train::RunPlan& run) {
+std::string split_text(const choose::RunPlan& run) {
   const std::string splits = run.accumulation_steps == 1
                                  ? "one micro-batch"
                                  : std::to_string(run.accumulation_steps) + " micro-batches";
@@ -49,8 +49,8 @@ Explanation explain_network(const Network& network, const RunSession& session, b
       make_plan(network, session, options.micro_batch_size,
                 has_texts ? train::Records::texts : train::Records::results);
   double planning = seconds_since(start);
-  const train::RunPlan& run = made->plan;
-  const train::PlannedProgram& planned = (run.train.empty() ? run.eval : run.train).back();
+  const choose::RunPlan& run = made->plan;
+  const choose::PlannedProgram& planned = (run.train.empty() ? run.eval : run.train).back();
   for (const train::StageRecord& stage : planned.stages) {
     stages.push_back({stage.name, stage.seconds, stage.result, stage.text});
     planning -= stage.seconds;  // of the whole, which the plan is the rest of

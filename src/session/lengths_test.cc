@@ -7,8 +7,8 @@
 #include <cmath>
 #include <functional>
 
-#include "fit/run_plan.h"
-#include "fit/saved_plan.h"
+#include "choose/choose.h"
+#include "choose/saved_plan.h"
 #include "session/engine.h"
 #include "session/session_plan.h"
 #include "session/testing.h"
@@ -191,7 +191,7 @@ TEST(Lengths, the_first_program_that_holds_a_batch_runs) {
   options.micro_batch_size = 4;
   options.threads = 1;
   const SessionPlan made(network_of(), options);
-  const train::RunPlan& plan = made.impl()->plan;
+  const choose::RunPlan& plan = made.impl()->plan;
   ASSERT_EQ(plan.train.size(), 3u);
   EXPECT_EQ(plan.train[1].graph.name, "train: source 4, target 12");
   EXPECT_EQ(plan.eval[0].graph.name, "evaluate: source 4, target 4");
@@ -201,9 +201,9 @@ TEST(Lengths, the_first_program_that_holds_a_batch_runs) {
   EXPECT_EQ(engine.bucket_of({{"source", 5}, {"target", 1}}), 2u);
 
   const std::string file = ::testing::TempDir() + "lengths_plan.json";
-  train::write_saved_plan(file, plan);
-  const train::SavedPlan saved = train::read_saved_plan(file);
-  for (const train::PlannedProgram& program : plan.train)
+  choose::write_saved_plan(file, plan);
+  const choose::SavedPlan saved = choose::read_saved_plan(file);
+  for (const choose::PlannedProgram& program : plan.train)
     EXPECT_EQ(saved.at("train", program.length, program.lowered.problem).steps, program.plan.steps);
   EXPECT_NE(refusal([&] { (void)saved.at("train", 4, plan.train[0].lowered.problem); },
                     ErrorCode::bad_data)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Levers of a run, each planned as a run with its keys would be.
-#include "fit/levers.h"
+#include "choose/levers.h"
 
 #include <algorithm>
 #include <memory>
@@ -16,9 +16,9 @@
 namespace snug {
 namespace {
 
-using train::Lever;
-using train::LeverChoice;
-using train::RunPlanRequest;
+using choose::Lever;
+using choose::LeverChoice;
+using choose::RunPlanRequest;
 
 ChangedRun changed_run(const Network& network, const RunSession& session, const LeverKeys& keys) {
   if (session.changed) return session.changed(keys);
@@ -47,7 +47,7 @@ std::optional<LeverPlan> planned(const RunPlanRequest& base, const LeverChoice& 
     RunPlanRequest request = choice.keys.empty() ? base : base.changed(choice.keys);
     request.takes_smallest = true;
     request.on_progress = {};
-    const PlanReport report = train::make_run_plan(request, backend).report;
+    const PlanReport report = choose::make_run_plan(request, backend).report;
     return LeverPlan{.keys = choice.keys,
                      .planned_peak_bytes = report.planned_peak_bytes,
                      .smallest_budget_bytes = report.smallest_budget_bytes,
@@ -66,7 +66,7 @@ class Comparison {
       : options_(session.options),
         machine_(machine_of(options_)),
         base_(request_of(std::make_shared<const ChangedRun>(ChangedRun{network, session}))),
-        levers_(train::levers_of(base_)) {}
+        levers_(choose::levers_of(base_)) {}
 
   [[nodiscard]] const std::vector<Lever>& levers() const { return levers_; }
 
@@ -106,8 +106,8 @@ void check_words(const std::vector<std::string>& allow) {
 
 }  // namespace
 
-train::RunPlanRequest request_with(const Network& network, const RunSession& session,
-                                   const LeverKeys& keys) {
+choose::RunPlanRequest request_with(const Network& network, const RunSession& session,
+                                    const LeverKeys& keys) {
   return request_of(std::make_shared<const ChangedRun>(changed_run(network, session, keys)));
 }
 
@@ -127,7 +127,7 @@ std::vector<LeverPlan> plan_levers(const Network& network, const RunSession& ses
         allow.empty() ? lever.word != "optim" && lever.word != "fp16" : is_in(allow, lever.word);
     if (!lever.word.empty() && is_together) together.push_back(&lever);
   }
-  for (LeverChoice& choice : train::choices_among(together)) {
+  for (LeverChoice& choice : choose::choices_among(together)) {
     if (choice.levers > 1) choices.push_back(std::move(choice));
   }
   return comparison.plan(choices);
@@ -143,7 +143,7 @@ std::vector<LeverPlan> plan_allowed_levers(const Network& network, const RunSess
   for (const Lever& lever : comparison.levers()) {
     if (is_in(allow, lever.word)) allowed.push_back(&lever);
   }
-  return comparison.plan(train::choices_among(allowed));
+  return comparison.plan(choose::choices_among(allowed));
 }
 
 std::vector<LeverPlan> plan_levers(const Network& network, const SessionOptions& options,

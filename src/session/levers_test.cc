@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Levers of a network of one's own: each line of the list is what planning says with these fields,
 // and the fastest that fits is taken.
-#include "fit/levers.h"
+#include "choose/levers.h"
 
 #include <algorithm>
 #include <set>
@@ -128,11 +128,11 @@ TEST(Levers, list_no_dozens_of_weights) {
 
 TEST(Levers, together_are_at_most_one_of_each_part) {
   const auto lever = [](const std::string& part, const std::string& value) {
-    return train::Lever{.settings = {{.words = {}, .keys = {{part, value}}, .apply = {}}},
-                        .part = part};
+    return choose::Lever{.settings = {{.words = {}, .keys = {{part, value}}, .apply = {}}},
+                         .part = part};
   };
-  const std::vector<train::Lever> levers = {lever("a", "1"), lever("b", "1"), lever("a", "2")};
-  const auto choices = train::choices_among({&levers[0], &levers[1], &levers[2]});
+  const std::vector<choose::Lever> levers = {lever("a", "1"), lever("b", "1"), lever("a", "2")};
+  const auto choices = choose::choices_among({&levers[0], &levers[1], &levers[2]});
   ASSERT_EQ(choices.size(), 6U);  // none, three alone, two together
   EXPECT_EQ(choices.front().levers, 0U);
   EXPECT_EQ(choices.back().keys, (LeverKeys{{"a", "2"}, {"b", "1"}}));

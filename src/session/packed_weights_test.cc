@@ -11,8 +11,8 @@
 #include "backend/cpu/product/panels.h"
 #include "base/philox.h"
 #include "base/units.h"
-#include "fit/run_plan.h"
-#include "fit/saved_plan.h"
+#include "choose/choose.h"
+#include "choose/saved_plan.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/loss/loss.h"
 #include "ops/matmul/matmul.h"
@@ -116,8 +116,8 @@ class Batch final : public BatchSource {
   Lengths length_;
 };
 
-RunPlanRequest request_of(int64_t micro_batch, double max_grad_norm) {
-  RunPlanRequest request;
+choose::RunPlanRequest request_of(int64_t micro_batch, double max_grad_norm) {
+  choose::RunPlanRequest request;
   request.network = recurrent();
   request.recipe.optimizer = optim::make_options("adamw");
   request.recipe.max_grad_norm = max_grad_norm;
@@ -135,8 +135,9 @@ struct Trained {
 };
 
 // Trains at both lengths. The plan is kept to the byte, and the validator takes it.
-Trained trained(const RunPlanRequest& request, const RunPlan& plan, const Backend& backend) {
-  for (const PlannedProgram& program : plan.train)
+Trained trained(const choose::RunPlanRequest& request, const choose::RunPlan& plan,
+                const Backend& backend) {
+  for (const choose::PlannedProgram& program : plan.train)
     EXPECT_EQ(plan::check(program.lowered.problem, program.plan), std::vector<std::string>{});
   Engine engine(plan, backend);
   Trained found;
@@ -172,7 +173,7 @@ Trained trained(const RunPlanRequest& request, const RunPlan& plan, const Backen
   return found;
 }
 
-RunPlanRequest with(RunPlanRequest request, std::optional<bool> packs_weights) {
+choose::RunPlanRequest with(choose::RunPlanRequest request, std::optional<bool> packs_weights) {
   request.packs_weights = packs_weights;
   return request;
 }
@@ -187,16 +188,16 @@ TEST(Packed_weights, change_no_bit_in_one_micro_batch_or_several_at_any_budget) 
   for (const double max_grad_norm : {0.0, 0.1}) {
     for (const int64_t micro_batch : {kRows, kRows / 4}) {
       SCOPED_TRACE(std::to_string(micro_batch) + " " + std::to_string(max_grad_norm));
-      const RunPlanRequest request = request_of(micro_batch, max_grad_norm);
-      const RunPlan plain = make_run_plan(with(request, false), backend);
+      const choose::RunPlanRequest request = request_of(micro_batch, max_grad_norm);
+      const choose::RunPlan plain = choose::make_run_plan(with(request, false), backend);
       EXPECT_TRUE(plain.packed.empty());
-      RunPlanRequest packed = with(request, true);
-      const RunPlan roomy = make_run_plan(packed, backend);
+      choose::RunPlanRequest packed = with(request, true);
+      const choose::RunPlan roomy = choose::make_run_plan(packed, backend);
       const Trained wanted = trained(request, backend.has_one_product() ? plain : roomy, backend);
       const int64_t smallest = roomy.report.smallest_budget_bytes;
       for (const int64_t budget : {smallest, smallest + smallest / 8, smallest * 3 / 2, kLarge}) {
         packed.budget_bytes = budget;
-        const RunPlan plan = make_run_plan(packed, backend);
+        const choose::RunPlan plan = choose::make_run_plan(packed, backend);
         EXPECT_TRUE(plan.report.packed_weights);
         EXPECT_LE(plan.report.planned_peak_bytes, budget);
         EXPECT_TRUE(trained(request, plan, backend) == wanted) << budget;
@@ -207,17 +208,18 @@ TEST(Packed_weights, change_no_bit_in_one_micro_batch_or_several_at_any_budget) 
 
 TEST(Packed_weights, are_made_once_an_update_where_micro_batches_share_them) {
   const Packing backend;
-  const RunPlan several = make_run_plan(with(request_of(kRows / 4, 0.1), true), backend);
+  const choose::RunPlan several =
+      choose::make_run_plan(with(request_of(kRows / 4, 0.1), true), backend);
   ASSERT_TRUE(several.prologue.has_value());
   // Each of the three weights for the forward part, and two for the gradients of a state and the
   // one for that of the last, which goes on to the steps.
   EXPECT_EQ(several.packed.weights.size(), 5U);
   EXPECT_EQ(count(several.prologue->graph, "pack_weight"), 5);
-  for (const PlannedProgram& program : several.train) {
+  for (const choose::PlannedProgram& program : several.train) {
     EXPECT_EQ(count(program.graph, "pack_weight"), 0);
     EXPECT_EQ(count(program.graph, "matmul"), 0);
   }
-  const RunPlan one = make_run_plan(with(request_of(kRows, 0.1), true), backend);
+  const choose::RunPlan one = choose::make_run_plan(with(request_of(kRows, 0.1), true), backend);
   EXPECT_FALSE(one.prologue.has_value());
   EXPECT_EQ(one.packed.weights.size(), 3U);                // `out` is read once
   EXPECT_EQ(count(one.train[0].graph, "pack_weight"), 2);  // of one step
@@ -228,23 +230,23 @@ TEST(Packed_weights, are_made_once_an_update_where_micro_batches_share_them) {
 TEST(Packed_weights, raise_no_smallest_budget_and_are_taken_where_they_are_faster) {
   const Packing backend;
   for (const int64_t micro_batch : {kRows, kRows / 4, int64_t{0}}) {
-    const RunPlanRequest request = request_of(micro_batch, 0.1);
-    const RunPlan plain = make_run_plan(with(request, false), backend);
-    const RunPlan free = make_run_plan(request, backend);
+    const choose::RunPlanRequest request = request_of(micro_batch, 0.1);
+    const choose::RunPlan plain = choose::make_run_plan(with(request, false), backend);
+    const choose::RunPlan free = choose::make_run_plan(request, backend);
     EXPECT_EQ(free.report.smallest_budget_bytes, plain.report.smallest_budget_bytes);
     EXPECT_LE(free.report.step_seconds, plain.report.step_seconds);
     EXPECT_TRUE(free.report.packed_weights);
-    EXPECT_GT(make_run_plan(with(request, true), backend).report.smallest_budget_bytes,
+    EXPECT_GT(choose::make_run_plan(with(request, true), backend).report.smallest_budget_bytes,
               plain.report.smallest_budget_bytes);
-    RunPlanRequest least = request;
+    choose::RunPlanRequest least = request;
     least.budget_bytes = plain.report.smallest_budget_bytes;
-    const RunPlan smallest = make_run_plan(least, backend);
+    const choose::RunPlan smallest = choose::make_run_plan(least, backend);
     EXPECT_FALSE(smallest.report.packed_weights);
     double before = smallest.report.step_seconds;
     for (int64_t eighths = 9; eighths <= 16; ++eighths) {
       const int64_t budget = plain.report.smallest_budget_bytes * eighths / 8;
       least.budget_bytes = budget;
-      const double seconds = make_run_plan(least, backend).report.step_seconds;
+      const double seconds = choose::make_run_plan(least, backend).report.step_seconds;
       EXPECT_LE(seconds, before) << budget;
       before = seconds;
     }
@@ -257,21 +259,21 @@ TEST(Packed_weights, are_a_part_of_a_saved_plan) {
       std::filesystem::temp_directory_path() / ("packed_" + std::to_string(getpid()) + ".json");
   for (const int64_t micro_batch : {kRows, kRows / 4}) {
     for (const bool packs_weights : {false, true}) {
-      const RunPlanRequest request = request_of(micro_batch, 0.1);
-      const RunPlan plan = make_run_plan(with(request, packs_weights), backend);
-      write_saved_plan(file.string(), plan);
-      const SavedPlan saved = read_saved_plan(file.string());
+      const choose::RunPlanRequest request = request_of(micro_batch, 0.1);
+      const choose::RunPlan plan = choose::make_run_plan(with(request, packs_weights), backend);
+      choose::write_saved_plan(file.string(), plan);
+      const choose::SavedPlan saved = choose::read_saved_plan(file.string());
       EXPECT_EQ(saved.packs_weights, packs_weights);
-      RunPlanRequest again = with(request, saved.packs_weights);
+      choose::RunPlanRequest again = with(request, saved.packs_weights);
       again.saved = &saved;
       again.two_pass_clip = saved.has_two_passes;
-      const RunPlan replayed = make_run_plan(again, backend);
+      const choose::RunPlan replayed = choose::make_run_plan(again, backend);
       EXPECT_EQ(replayed.packed, plan.packed);
       EXPECT_EQ(replayed.arena_bytes, plan.arena_bytes);
       EXPECT_TRUE(trained(request, replayed, backend) == trained(request, plan, backend));
       // It is of this form only.
       again.packs_weights = !packs_weights;
-      EXPECT_THROW((void)make_run_plan(again, backend), Error);
+      EXPECT_THROW((void)choose::make_run_plan(again, backend), Error);
     }
   }
   std::filesystem::remove(file);
@@ -300,7 +302,7 @@ TEST(Packed_weights, are_not_offered_by_a_backend_that_does_not_gain) {
    private:
     const Backend& cpu_;
   };
-  const RunPlan plan = make_run_plan(with(request_of(0, 0.1), true), Without(*cpu));
+  const choose::RunPlan plan = choose::make_run_plan(with(request_of(0, 0.1), true), Without(*cpu));
   EXPECT_FALSE(plan.report.packed_weights);
   EXPECT_TRUE(plan.packed.empty());
 }

@@ -5,7 +5,7 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "base/philox.h"
-#include "fit/run_plan.h"
+#include "choose/choose.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/loss/loss.h"
 #include "ops/matmul/matmul.h"
@@ -69,14 +69,14 @@ class Batch final : public BatchSource {
 
 struct Trained {
   std::unique_ptr<Backend> backend = make_cpu_backend({.threads = 2, .profile = default_profile()});
-  RunPlan plan;
+  choose::RunPlan plan;
   std::unique_ptr<Engine> engine;
   std::vector<double> losses;
   std::vector<float> first_weights;
 
   Trained(Phase phase, int64_t micro_batch, double max_grad_norm = 1.0) {
     const optim::Options adamw = optim::make_options("adamw");
-    RunPlanRequest request;
+    choose::RunPlanRequest request;
     request.network = rounding_network(phase);
     request.recipe.optimizer = adamw;
     request.recipe.max_grad_norm = max_grad_norm;
@@ -84,7 +84,7 @@ struct Trained {
     request.micro_batch = micro_batch;
     request.lengths = {1};
     request.budget_bytes = int64_t{1} << 30;
-    plan = make_run_plan(request, *backend);
+    plan = choose::make_run_plan(request, *backend);
     engine = std::make_unique<Engine>(plan, *backend);
     PhiloxStream stream(3, 0);
     for (float& value : engine->edit<float>("layer.weight"))

@@ -78,7 +78,7 @@ Session::Impl::Impl(std::shared_ptr<const SessionPlan::Impl> plan)
       feeder(*engine, planned->facts, planned->options.seed),
       kept_buffers(*engine),
       loss_scale(optim::initial_scale(planned->rule.loss_scale)) {
-  const train::RunPlan& run = planned->plan;
+  const choose::RunPlan& run = planned->plan;
   for (size_t i = 0; i < run.eval.size(); ++i) {
     const Graph& eval = run.eval[i].graph;
     Bucket bucket{.training = {},
@@ -328,7 +328,7 @@ void Session::predict(const RowSource& rows, const OutputSink& sink) {
 
 int64_t Session::measured_arena_bytes() {
   impl_->engine->check_memory();
-  return train::reported_arena_bytes(impl_->planned->plan, impl_->engine->measured_arena_bytes());
+  return choose::reported_arena_bytes(impl_->planned->plan, impl_->engine->measured_arena_bytes());
 }
 
 void Session::set_poisoning(bool is_on) { impl_->engine->set_poisoning(is_on); }

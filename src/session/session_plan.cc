@@ -6,10 +6,10 @@
 
 #include "base/float_mode.h"
 #include "base/stop.h"
+#include "choose/saved_plan.h"
+#include "choose/sizes.h"
 #include "compile/compile.h"
 #include "compile/weight_storage.h"
-#include "fit/saved_plan.h"
-#include "fit/splits.h"
 #include "io/file.h"
 #include "snug/error.h"
 #include "snug/instruction_set.h"
@@ -80,10 +80,10 @@ SessionSizes resized(const RunSession& session, const Lengths& longest, int64_t 
 
 }  // namespace
 
-train::RunPlanRequest plan_request(const NetworkDef& network, const RunSession& session,
-                                   const ResolvedSpec& resolved, int64_t micro_batch) {
+choose::RunPlanRequest plan_request(const NetworkDef& network, const RunSession& session,
+                                    const ResolvedSpec& resolved, int64_t micro_batch) {
   const SessionOptions& options = session.options;
-  train::RunPlanRequest request{
+  choose::RunPlanRequest request{
       .network = network,
       .recipe = options.only_evaluation ? train::Recipe{} : resolved.recipe,
       .global_batch = options.batch_rows,
@@ -100,16 +100,16 @@ train::RunPlanRequest plan_request(const NetworkDef& network, const RunSession& 
   request.has_coded_weights = options.weight_dtype != "float32";
   request.has_coded_frozen = options.frozen_dtype != "float32";
   request.has_16_bits = training.dtype != DType::f32 || !training.overrides.empty();
-  request.words = session.has_command_line_hints ? train::OptionWords::command_line
-                                                 : train::OptionWords::fields;
+  request.words =
+      session.has_command_line_hints ? spec::OptionWords::command_line : spec::OptionWords::fields;
   request.may_take_levers = session.may_take_levers;
   request.taken_levers = session.taken_levers;
   request.wants_picture = options.wants_picture;
   request.on_progress = options.on_planning;
-  request.resized = [&session](const train::RunPlanRequest& from, const Lengths& longest,
+  request.resized = [&session](const choose::RunPlanRequest& from, const Lengths& longest,
                                int64_t global_batch) {
     const SessionSizes sizes = resized(session, longest, global_batch);
-    train::RunPlanRequest to = from;
+    choose::RunPlanRequest to = from;
     if (!sizes.lengths.empty()) to.lengths = sizes.lengths;
     to.global_batch = sizes.batch_rows;
     to.process_bytes = sizes.process_bytes;
@@ -139,17 +139,17 @@ std::string precision_text(const SessionOptions& options) {
   return text;
 }
 
-train::RunPlan planned(const Network& network, const NetworkDef& def, const RunSession& session,
-                       const ResolvedSpec& resolved, int64_t micro_batch, const Backend& backend,
-                       train::Records records) {
+choose::RunPlan planned(const Network& network, const NetworkDef& def, const RunSession& session,
+                        const ResolvedSpec& resolved, int64_t micro_batch, const Backend& backend,
+                        train::Records records) {
   const SessionOptions& options = session.options;
   const StopScope stop({.cancel = options.cancel, .deadline = {}});
-  train::RunPlanRequest request = plan_request(def, session, resolved, micro_batch);
+  choose::RunPlanRequest request = plan_request(def, session, resolved, micro_batch);
   request.records = records;
   request.changed = [&](const LeverKeys& keys) { return request_with(network, session, keys); };
-  std::optional<train::SavedPlan> saved;
+  std::optional<choose::SavedPlan> saved;
   if (!options.plan_file.empty()) {
-    saved = train::read_saved_plan(options.plan_file);
+    saved = choose::read_saved_plan(options.plan_file);
     if (micro_batch > 0 && micro_batch != saved->micro_batch)
       throw Error(ErrorCode::bad_config, options.plan_file,
                   "the saved plan has micro-batches of " + std::to_string(saved->micro_batch) +
@@ -165,7 +165,7 @@ train::RunPlan planned(const Network& network, const NetworkDef& def, const RunS
     request.two_pass_clip = saved->has_two_passes;
     request.packs_weights = saved->packs_weights;
   }
-  return train::make_run_plan(request, backend);
+  return choose::make_run_plan(request, backend);
 }
 
 }  // namespace
@@ -211,7 +211,7 @@ SessionPlan plan_session(const Network& network, const RunSession& session) {
 const PlanReport& SessionPlan::report() const { return impl_->plan.report; }
 
 void SessionPlan::save(const std::string& file) const {
-  train::write_saved_plan(file, impl_->plan);
+  choose::write_saved_plan(file, impl_->plan);
 }
 
 void SessionPlan::save_problem(const std::string& file) const {
@@ -219,7 +219,7 @@ void SessionPlan::save_problem(const std::string& file) const {
 }
 
 void SessionPlan::save_schedule(const std::string& file) const {
-  const train::PlannedProgram& program = impl_->plan.train.back();
+  const choose::PlannedProgram& program = impl_->plan.train.back();
   std::vector<plan::OpId> schedule;
   for (const plan::Step& step : program.plan.steps) schedule.push_back(step.op);
   io::replace_file(file, solve::remat_schedule_json(program.lowered.problem, schedule));
@@ -227,7 +227,7 @@ void SessionPlan::save_schedule(const std::string& file) const {
 
 double SessionPlan::summands(const Lengths& length) const {
   double sum = 0;
-  for (const train::PlannedProgram& program : impl_->plan.train) {
+  for (const choose::PlannedProgram& program : impl_->plan.train) {
     if (program.length != length) continue;
     for (size_t i = 0; i < program.graph.nodes.size(); ++i) {
       const NodeSpec spec = spec_of(program.graph, static_cast<NodeId>(i));
@@ -245,7 +245,7 @@ PlanReport plan_network(const Network& network, const SessionOptions& options) {
   return SessionPlan(network, options).report();
 }
 
-std::vector<int64_t> splits_of(int64_t batch_rows) { return train::micro_batches(batch_rows); }
+std::vector<int64_t> splits_of(int64_t batch_rows) { return choose::micro_batches(batch_rows); }
 
 std::vector<TensorInfo> tensors_of(const Network& network, const SessionOptions& options) {
   const DefaultFloatMode float_mode;

@@ -7,7 +7,7 @@
 #include <set>
 #include <string>
 
-#include "fit/run_plan.h"
+#include "choose/choose.h"
 #include "network/facts.h"
 #include "session/machine.h"
 #include "session/resolve.h"
@@ -22,13 +22,14 @@ namespace snug {
 [[nodiscard]] NetworkDef changed_network(NetworkDef network, const ResolvedSpec& resolved);
 [[nodiscard]] Machine machine_of(const SessionOptions& options);
 /// What is asked of planning. Refers to `session`.
-[[nodiscard]] train::RunPlanRequest plan_request(const NetworkDef& network,
-                                                 const RunSession& session,
-                                                 const ResolvedSpec& resolved, int64_t micro_batch);
+[[nodiscard]] choose::RunPlanRequest plan_request(const NetworkDef& network,
+                                                  const RunSession& session,
+                                                  const ResolvedSpec& resolved,
+                                                  int64_t micro_batch);
 
 /// The same of the run with these keys set (RunSession::changed). Throws Error{bad_config}.
-[[nodiscard]] train::RunPlanRequest request_with(const Network& network, const RunSession& session,
-                                                 const LeverKeys& keys);
+[[nodiscard]] choose::RunPlanRequest request_with(const Network& network, const RunSession& session,
+                                                  const LeverKeys& keys);
 
 struct SessionPlan::Impl {
   /// make_plan() makes one.
@@ -43,7 +44,7 @@ struct SessionPlan::Impl {
   NetworkFacts facts;
   train::UpdateRule rule;
   std::set<std::string> trained;  // names of parameters
-  train::RunPlan plan;
+  choose::RunPlan plan;
   mutable std::atomic<bool> is_block_leased = false;
 };
 

@@ -15,7 +15,7 @@ namespace {
 constexpr int64_t kBlocksPerProduct = 24;
 constexpr int64_t kBytesPerProduct = 4096;
 
-int64_t products_of(const PlannedProgram& program) {
+int64_t products_of(const choose::PlannedProgram& program) {
   int64_t count = 0;
   for (const plan::Step& step : program.plan.steps) {
     count += program.lowered.problem.ops[static_cast<size_t>(step.op)].name.starts_with("matmul")

@@ -9,7 +9,6 @@
 
 #include "backend/reference/reference.h"
 #include "base/wildcard.h"
-#include "fit/splits.h"
 #include "plan/problem/validate.h"
 #include "snug/error.h"
 #include "train/testing.h"
@@ -83,7 +82,7 @@ TEST(Engine, every_plan_of_a_run_passes_the_independent_check) {
   for (const char* strategy : {"none", "all", "auto"}) {
     const TestRun run(*backend, strategy, 4, 2);
     for (const auto* list : {&run.plan.train, &run.plan.eval}) {
-      for (const PlannedProgram& program : *list) {
+      for (const choose::PlannedProgram& program : *list) {
         EXPECT_TRUE(plan::check(program.lowered.problem, program.plan).empty()) << strategy;
       }
     }
@@ -109,17 +108,6 @@ TEST(Engine, memory_of_the_caller_is_used_or_refused) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::bad_config);
-  }
-}
-
-TEST(Splits, micro_batches_cover_the_batch_and_fall) {
-  EXPECT_EQ(micro_batches(1), (std::vector<int64_t>{1}));
-  EXPECT_EQ(micro_batches(8), (std::vector<int64_t>{8, 4, 3, 2, 1}));
-  for (const int64_t batch : {5, 7, 32, 100, 256}) {
-    const std::vector<int64_t> sizes = micro_batches(batch);
-    EXPECT_EQ(sizes.front(), batch);
-    EXPECT_EQ(sizes.back(), 1);
-    EXPECT_TRUE(std::is_sorted(sizes.rbegin(), sizes.rend()));
   }
 }
 

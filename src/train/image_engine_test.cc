@@ -8,7 +8,7 @@
 #include <map>
 
 #include "backend/reference/reference.h"
-#include "fit/splits.h"
+#include "choose/sizes.h"
 #include "plan/problem/validate.h"
 #include "run_model/model_network.h"
 #include "snug/error.h"
@@ -120,16 +120,16 @@ TEST(Splits, batch_statistics_forbid_a_split_unless_it_is_allowed) {
   RunConfig config = TestRun::resnet_config("auto");
   const run_model::Model resnet = fitted_model(config);
   EXPECT_TRUE(resnet.traits.has_batch_statistics);
-  RunPlanRequest request;
+  choose::RunPlanRequest request;
   request.network = describe_network(run_model::network_of(resnet), {}).def;
   request.global_batch = 12;
-  EXPECT_EQ(micro_batches_of(request), (std::vector<int64_t>{12}));
+  EXPECT_EQ(choose::micro_batches_of(request), (std::vector<int64_t>{12}));
   request.allow_coupled_split = true;
-  EXPECT_EQ(micro_batches_of(request), (std::vector<int64_t>{12, 6, 4, 3, 2, 1}));
+  EXPECT_EQ(choose::micro_batches_of(request), (std::vector<int64_t>{12, 6, 4, 3, 2, 1}));
   request.micro_batch = 5;
   const auto text_of = [&] {
     try {
-      (void)micro_batches_of(request);
+      (void)choose::micro_batches_of(request);
       return std::string();
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::bad_config);
@@ -143,7 +143,7 @@ TEST(Splits, batch_statistics_forbid_a_split_unless_it_is_allowed) {
   request.allow_coupled_split = false;
   EXPECT_NE(text_of().find("set allow_batch_norm_split"), std::string::npos) << text_of();
   request.trains = false;  // evaluation uses the running statistics
-  EXPECT_EQ(micro_batches_of(request), (std::vector<int64_t>{4}));
+  EXPECT_EQ(choose::micro_batches_of(request), (std::vector<int64_t>{4}));
 }
 
 TEST(Splits, models_without_batch_statistics_are_split_freely) {
@@ -151,10 +151,10 @@ TEST(Splits, models_without_batch_statistics_are_split_freely) {
   config.model = "vgg-16";
   const run_model::Model vgg = fitted_model(config);
   EXPECT_FALSE(vgg.traits.has_batch_statistics);
-  RunPlanRequest request;
+  choose::RunPlanRequest request;
   request.network = describe_network(run_model::network_of(vgg), {}).def;
   request.global_batch = 8;
-  EXPECT_EQ(micro_batches_of(request), micro_batches(8));
+  EXPECT_EQ(choose::micro_batches_of(request), choose::micro_batches(8));
 }
 
 TEST(Model, keys_of_other_families_are_refused) {

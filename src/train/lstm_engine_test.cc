@@ -34,7 +34,7 @@ TEST(Lstm_engine, every_strategy_gives_the_same_bits_with_and_without_clipping) 
         EXPECT_EQ(run.engine->measured_arena_bytes(), run.plan.arena_bytes) << where;
         const bool saves = strategy == std::string("sqrt");
         EXPECT_EQ(saves && run.plan.arena_bytes >= keep_all_bytes, false) << where;
-        const PlannedProgram& program = run.plan.train[0];
+        const choose::PlannedProgram& program = run.plan.train[0];
         EXPECT_TRUE(plan::check(program.lowered.problem, program.plan).empty()) << where;
       }
     }
@@ -76,7 +76,7 @@ TEST(Lstm_engine, reference_agrees_across_plans_and_splits_and_with_the_cpu) {
 TEST(Lstm_engine, gradients_of_recurrent_weights_have_no_temporaries) {
   const auto backend = cpu();
   const TestRun run(*backend, TestRun::lstm_config("none", 1), 4, 4);
-  const PlannedProgram& program = run.plan.train[0];
+  const choose::PlannedProgram& program = run.plan.train[0];
   int accumulated = 0;
   for (const Node& node : program.graph.nodes) {
     EXPECT_NE(*node.op->name, "embedding_grad");

@@ -11,7 +11,7 @@
 #include "backend/backend.h"
 #include "backend/cpu/cpu_backend.h"
 #include "base/philox.h"
-#include "fit/run_plan.h"
+#include "choose/choose.h"
 #include "run_model/model.h"
 #include "run_model/model_network.h"
 #include "run_model/read_model.h"
@@ -35,7 +35,7 @@ struct TestRun {
   RunConfig config;
   run_model::Model model;
   NetworkDef network;
-  RunPlan plan;
+  choose::RunPlan plan;
   std::unique_ptr<Engine> engine;
 
   TestRun(const Backend& backend, const std::string& recompute, int64_t batch, int64_t micro_batch,
@@ -73,19 +73,19 @@ struct TestRun {
   TestRun(const Backend& backend, RunConfig given, int64_t batch, int64_t micro_batch)
       : config(std::move(given)), model(fitted_model(config)) {
     network = describe_network(run_model::network_of(model), {}).def;
-    plan = make_run_plan({.network = network,
-                          .recipe = resolve(training_spec(config, 0)).recipe,
-                          .global_batch = batch,
-                          .micro_batch = micro_batch,
-                          .lengths = {12},
-                          .strategy = config.recompute.strategy,
-                          .allow_coupled_split = config.allow_batch_norm_split,
-                          .two_pass_clip = false,  // update() goes through it once
-                          .budget_bytes = int64_t{1} << 32,
-                          .process_bytes = 0,
-                          .startup_bytes = 0,
-                          .trains = true},
-                         backend);
+    plan = choose::make_run_plan({.network = network,
+                                  .recipe = resolve(training_spec(config, 0)).recipe,
+                                  .global_batch = batch,
+                                  .micro_batch = micro_batch,
+                                  .lengths = {12},
+                                  .strategy = config.recompute.strategy,
+                                  .allow_coupled_split = config.allow_batch_norm_split,
+                                  .two_pass_clip = false,  // update() goes through it once
+                                  .budget_bytes = int64_t{1} << 32,
+                                  .process_bytes = 0,
+                                  .startup_bytes = 0,
+                                  .trains = true},
+                                 backend);
     engine = std::make_unique<Engine>(plan, backend);
   }
 

@@ -2,7 +2,7 @@
 // Saved plans, judged against the problem of a small chain.
 #include <string>
 
-#include "fit/saved_plan.h"
+#include "choose/saved_plan.h"
 #include "fuzz/fuzz.h"
 #include "plan/problem/plan.h"
 
@@ -26,7 +26,7 @@ plan::Problem chain() {
 }  // namespace
 
 void read_saved_plan(std::string_view input) {
-  const train::SavedPlan saved = train::read_saved_plan(write_file("plan.json", input));
+  const choose::SavedPlan saved = choose::read_saved_plan(write_file("plan.json", input));
   const plan::Plan plan = saved.at("train", 4, chain());
   require(plan.arena_bytes >= 0, "an arena has a size");
 }

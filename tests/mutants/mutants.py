@@ -163,7 +163,7 @@ MUTANTS = [
            "      if (gradients_.count(input) == 0)\n"
            "        sum->second = builder_.op1(\"accumulate\", {sum->second, gradient});\n", SESSION,
            ("Session.shared_scopes_are_one_weight_with_the_sum_of_both_gradients",)),
-    Mutant("T29", "batches split although their rows are coupled", "src/fit/splits.cc",
+    Mutant("T29", "batches split although their rows are coupled", "src/choose/sizes.cc",
            "must_be_equal = !coupling.empty();", "must_be_equal = coupling == \"never\";", "train_test",
            ("Splits.batch_statistics_forbid_a_split_unless_it_is_allowed",)),
     Mutant("T31", "a recurrent net is cut where its states cross", "src/models/lstm/lstm.cc",

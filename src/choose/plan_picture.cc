@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fit/plan_picture.h"
+#include "choose/plan_picture.h"
 
 #include <algorithm>
 #include <map>
@@ -8,7 +8,7 @@
 #include "base/id_vector.h"
 #include "plan/problem/peak_report.h"
 
-namespace snug::train {
+namespace snug::choose {
 namespace {
 
 using Sums = std::map<std::string, double>;
@@ -43,7 +43,7 @@ std::vector<std::string> largest_first(const Sums& sums) {
 }
 
 // One block while it is summed up.
-struct Part {
+struct TreatedBlock {
   BlockTreatment treatment;
   Sums recomputed;
   Sums kept;
@@ -55,9 +55,9 @@ bool is_equal(const BlockTreatment& a, const BlockTreatment& b) {
 }
 
 // The parts of the model in the order in which the forward part reaches them.
-class Parts {
+class TreatedBlocks {
  public:
-  explicit Parts(const plan::Problem& problem)
+  explicit TreatedBlocks(const plan::Problem& problem)
       : problem_(problem), maker_(problem.storages.size(), -1) {
     for (size_t id = 0; id < problem.ops.size(); ++id) {
       for (const plan::StorageId output : problem.ops[id].outputs)
@@ -69,7 +69,7 @@ class Parts {
   [[nodiscard]] bool is_forward(plan::OpId id) const {
     return op(id).phase == plan::Phase::forward;
   }
-  [[nodiscard]] Part& at(plan::OpId id) {
+  [[nodiscard]] TreatedBlock& at(plan::OpId id) {
     std::string name = block_of(op(id).scope);
     if (name.empty()) name = kOutside;
     const auto [found, is_new] = part_of_.emplace(name, parts_.size());
@@ -79,7 +79,7 @@ class Parts {
     }
     return parts_[found->second];
   }
-  [[nodiscard]] std::vector<Part>& all() { return parts_; }
+  [[nodiscard]] std::vector<TreatedBlock>& all() { return parts_; }
 
   /// Calls add(part, op, bytes) for what the forward part made and a schedule holds at its loss.
   template <class Add>
@@ -100,7 +100,7 @@ class Parts {
  private:
   const plan::Problem& problem_;
   IdVector<plan::OpId> maker_;  // of each storage; -1: a resident
-  std::vector<Part> parts_;
+  std::vector<TreatedBlock> parts_;
   std::map<std::string, size_t> part_of_;
 };
 
@@ -108,12 +108,12 @@ class Parts {
 
 std::vector<BlockTreatment> describe_blocks(const plan::Problem& problem, const plan::Plan& plan,
                                             const plan::Plan& keep_all) {
-  Parts parts(problem);
+  TreatedBlocks parts(problem);
   IdVector<bool> has_run(problem.ops.size(), false);
   for (const plan::Step& step : plan.steps) {
     if (!parts.is_forward(step.op)) continue;
     const plan::Op& op = parts.op(step.op);
-    Part& part = parts.at(step.op);
+    TreatedBlock& part = parts.at(step.op);
     if (!has_run[step.op]) {
       part.treatment.forward_seconds += op.seconds;
     } else {
@@ -122,15 +122,15 @@ std::vector<BlockTreatment> describe_blocks(const plan::Problem& problem, const 
     }
     has_run[step.op] = true;
   }
-  parts.at_loss(keep_all, [](Part& part, const plan::Op&, int64_t bytes) {
+  parts.at_loss(keep_all, [](TreatedBlock& part, const plan::Op&, int64_t bytes) {
     part.treatment.keep_all_bytes += bytes;
   });
-  parts.at_loss(plan, [](Part& part, const plan::Op& op, int64_t bytes) {
+  parts.at_loss(plan, [](TreatedBlock& part, const plan::Op& op, int64_t bytes) {
     part.treatment.kept_bytes += bytes;
     part.kept[op.name] += static_cast<double>(bytes);
   });
   std::vector<BlockTreatment> blocks;
-  for (Part& part : parts.all()) {
+  for (TreatedBlock& part : parts.all()) {
     BlockTreatment& treatment = part.treatment;
     treatment.recomputed = largest_first(part.recomputed);
     treatment.kept = largest_first(part.kept);
@@ -198,4 +198,4 @@ std::vector<PeakTensor> peak_tensors(const plan::Problem& problem, const plan::P
   return tensors;
 }
 
-}  // namespace snug::train
+}  // namespace snug::choose

@@ -11,16 +11,17 @@
 #include <utility>
 #include <vector>
 
-#include "fit/levers.h"
-#include "fit/splits.h"
+#include "choose/build_split.h"
+#include "choose/candidates.h"
+#include "choose/levers.h"
 
-namespace snug::train {
+namespace snug::choose {
 
 /// What all variations share: the splits of the request itself, whose schedules serve where the
 /// programs are the same, and the work that is left. Counts, never clocks.
 class Trials {
  public:
-  /// `candidates`: of the request itself.
+  /// `candidates`: the request's own.
   Trials(const RunPlanRequest& request, const std::vector<Candidate>& candidates,
          const Backend& backend);
 
@@ -40,13 +41,13 @@ class Trials {
   static constexpr int64_t kBuiltEach = 5;  // splits of most variations that have few sizes
 
   const Backend& backend_;
-  int64_t smallest_;                 // micro-batch of the plan that needs least
-  std::vector<const Split*> known_;  // those of the request itself
-  int64_t ops_ = 0;                  // of one of them
-  int64_t ops_left_ = 0;             // that may still be built
-  int64_t searched_ops_left_ = 0;    // in frontiers from scratch
-  int64_t kept_ops_ = 0;             // of these
-  int64_t kept_built_ops_ = 0;       // of ops_left_
+  int64_t smallest_;                      // micro-batch of the plan that needs least
+  std::vector<const BatchSplit*> known_;  // those of the request itself
+  int64_t ops_ = 0;                       // of one of them
+  int64_t ops_left_ = 0;                  // that may still be built
+  int64_t searched_ops_left_ = 0;         // in frontiers from scratch
+  int64_t kept_ops_ = 0;                  // of these
+  int64_t kept_built_ops_ = 0;            // of ops_left_
 };
 
 /// One of them.
@@ -77,15 +78,15 @@ class Variation {
   };
 
   void build_smallest();
-  [[nodiscard]] Split* built(const Form& form);
-  [[nodiscard]] bool is_within(const Split& split) const;
+  [[nodiscard]] BatchSplit* built(const Form& form);
+  [[nodiscard]] bool is_within(const BatchSplit& split) const;
   [[nodiscard]] bool is_searched() const;
-  [[nodiscard]] bool plan(Split& split, int64_t kept_ops);
-  [[nodiscard]] bool search(Split& split, int64_t kept_ops);
-  [[nodiscard]] const Split* equal_split(const Split& split) const;
-  [[nodiscard]] const Split* alike_split(const Split& split) const;
-  void note_fastest(const Split& split, std::optional<Found>& found) const;
-  void note_smallest(const Split& split, Found& found) const;
+  [[nodiscard]] bool plan(BatchSplit& split, int64_t kept_ops);
+  [[nodiscard]] bool search(BatchSplit& split, int64_t kept_ops);
+  [[nodiscard]] const BatchSplit* equal_split(const BatchSplit& split) const;
+  [[nodiscard]] const BatchSplit* alike_split(const BatchSplit& split) const;
+  void note_fastest(const BatchSplit& split, std::optional<Found>& found) const;
+  void note_smallest(const BatchSplit& split, Found& found) const;
   [[nodiscard]] std::vector<int64_t> likely_fastest(std::vector<int64_t> sizes) const;
   void find_faster(Found& found);
   void try_forms(int64_t micro_batch, bool has_two_passes, Found& found);
@@ -95,8 +96,8 @@ class Variation {
   RunPlanRequest request_;
   std::vector<int64_t> sizes_;  // micro-batches that a run would try, largest first
   UpdatePrograms update_;
-  std::map<Form, Split> splits_;  // that were built
-  std::vector<Split*> possible_;  // the smallest ones, smallest bound first
+  std::map<Form, BatchSplit> splits_;  // that were built
+  std::vector<BatchSplit*> possible_;  // the smallest ones, smallest bound first
 };
 
-}  // namespace snug::train
+}  // namespace snug::choose

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "fit/levers.h"
-#include "fit/splits.h"
+#include "choose/candidates.h"
+#include "choose/levers.h"
 
-namespace snug::train {
+namespace snug::choose {
 
 struct Hint {
   std::string words;        // to append to the command as they are
@@ -19,10 +19,10 @@ struct Hint {
   bool changes_result = false;
 };
 
-/// `candidates`: of the request itself, none of which fits. At most eight, first those that do not
+/// `candidates`: the request's own, none of which fits. At most eight, first those that do not
 /// change the result. In bounded work: trials.h.
 [[nodiscard]] std::vector<Hint> hints_for(const RunPlanRequest& request,
                                           const std::vector<Candidate>& candidates,
                                           const Backend& backend);
 
-}  // namespace snug::train
+}  // namespace snug::choose

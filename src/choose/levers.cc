@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fit/levers.h"
+#include "choose/levers.h"
 
 #include <algorithm>
 #include <array>
@@ -8,14 +8,14 @@
 #include <utility>
 
 #include "base/shell.h"
+#include "choose/sizes.h"
 #include "compile/adapters.h"
 #include "compile/compile.h"
-#include "fit/splits.h"
 #include "ops/optimizer/optimizers.h"
 #include "snug/error.h"
 #include "spec/table.h"
 
-namespace snug::train {
+namespace snug::choose {
 namespace {
 
 constexpr int64_t kShortestLength = 8;  // and lengths are multiples of it
@@ -33,7 +33,7 @@ std::string words_of(const Request& request, const LeverKeys& keys) {
   std::string words;
   for (const auto& [key, value] : keys) {
     const std::string text = is_bare(key) ? "" : shell_word(value);
-    words += (words.empty() ? "" : " ") + option_words(request.words, key, text);
+    words += (words.empty() ? "" : " ") + spec::option_words(request.words, key, text);
   }
   return words;
 }
@@ -82,7 +82,7 @@ constexpr std::array kFrozenTypes = {"bfloat16", "int8"};
 // What is trained: less of the weights, or adapters in place of them; where that is not enough, the
 // frozen ones are stored in fewer bits.
 void add_trained(const Request& request, std::vector<Lever>& levers) {
-  const std::vector<Weight> weights = weights_of(request.network);
+  const std::vector<Weight> weights = train::weights_of(request.network);
   const auto add = [&](const LeverKeys& keys) {
     levers.push_back(lever_of(request, "trained", keys));
     for (const char* dtype : kFrozenTypes) {
@@ -98,10 +98,10 @@ void add_trained(const Request& request, std::vector<Lever>& levers) {
   if (const std::string patterns = all_but_the_head(weights); !patterns.empty())
     add({{"freeze", patterns}});
   if (!request.network.coupling.empty()) return;  // running statistics belong to no adapter
-  const auto forward = forward_of(
+  const auto forward = train::forward_of(
       request.network,
       {.rows = 1, .lengths = request.network.shortest, .training = false, .micro_batches = 1});
-  const std::vector<std::string> maps = linear_map_patterns(forward->graph, request.network);
+  const std::vector<std::string> maps = train::linear_map_patterns(forward->graph, request.network);
   if (maps.empty() || maps.size() > kMostPatterns) return;
   std::string list;
   // Behind the commas is a blank, where a terminal breaks a long line: in the quotes that stay
@@ -136,7 +136,7 @@ void add_frozen_types(const Request& request, std::vector<Lever>& levers) {
 }
 
 // Nothing where these hyper-parameters do not go together in that optimizer.
-std::optional<optim::Options> options_of(const Optimizer& optimizer, const Recipe& recipe) {
+std::optional<optim::Options> options_of(const Optimizer& optimizer, const train::Recipe& recipe) {
   try {
     return optim::make_options(*optimizer.name, recipe.given, recipe.optimizer.weight_decay);
   } catch (const Error& error) {
@@ -161,7 +161,7 @@ void add_two_passes(const Request& request, std::vector<Lever>& levers) {
 
 // States in 8 bits, where the optimizer has any of a weight's size.
 void add_state_bits(const Request& request, std::vector<Lever>& levers) {
-  const Recipe& recipe = request.recipe;
+  const train::Recipe& recipe = request.recipe;
   if (recipe.states.bits == 8) return;
   constexpr int64_t kAnySize = 64;
   optim::StateStorage storage = recipe.states;
@@ -187,7 +187,7 @@ void add_weights(const Request& request, std::vector<Lever>& levers) {
   }
 }
 
-// Of a weight.
+// How many numbers the states of a weight have.
 int64_t state_elements(const optim::Options& options) {
   constexpr int64_t kAnySize = 64;
   int64_t elements = 0;
@@ -198,7 +198,7 @@ int64_t state_elements(const optim::Options& options) {
 
 // Those with fewer states, where they take what the user set; a refusal names those without any.
 void add_optimizers(const Request& request, std::vector<Lever>& levers) {
-  const Recipe& recipe = request.recipe;
+  const train::Recipe& recipe = request.recipe;
   for (const Optimizer* each : optimizers()) {
     if (each == recipe.optimizer.optimizer) continue;
     const auto takes = [&](const auto& given) {
@@ -238,9 +238,9 @@ void add_sizes(const Request& request, std::vector<Lever>& levers) {
     Lever batch{.changes_result = request.trains, .part = key, .is_compared = false};
     for (int64_t size = request.global_batch - 1; size > 0; --size) {
       batch.settings.push_back(
-          {option_words(request.words, key, std::to_string(size)), {}, [size](const Request& from) {
-             return from.resized(from, from.lengths.back(), size);
-           }});
+          {spec::option_words(request.words, key, std::to_string(size)),
+           {},
+           [size](const Request& from) { return from.resized(from, from.lengths.back(), size); }});
     }
     levers.push_back(std::move(batch));
   }
@@ -248,11 +248,13 @@ void add_sizes(const Request& request, std::vector<Lever>& levers) {
   for (const auto& [name, longest] : request.lengths.back().by_name()) {
     Lever length{.changes_result = true, .part = "length " + name, .is_compared = false};
     for (const int64_t each : shorter_lengths(longest)) {
-      length.settings.push_back(
-          {length_words(request.words, name, each), {}, [name = name, each](const Request& from) {
-             return from.resized(from, Lengths(from.lengths.back()).set(name, each),
-                                 from.global_batch);
-           }});
+      length.settings.push_back({spec::length_words(request.words, name, each),
+                                 {},
+                                 [name = name, each](const Request& from) {
+                                   return from.resized(from,
+                                                       Lengths(from.lengths.back()).set(name, each),
+                                                       from.global_batch);
+                                 }});
     }
     if (!length.settings.empty()) levers.push_back(std::move(length));
   }
@@ -333,4 +335,4 @@ std::vector<LeverChoice> choices_among(const std::vector<const Lever*>& levers) 
   return choices;
 }
 
-}  // namespace snug::train
+}  // namespace snug::choose

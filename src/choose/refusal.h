@@ -5,13 +5,13 @@
 
 #include <vector>
 
-#include "fit/splits.h"
+#include "choose/candidates.h"
 #include "snug/error.h"
 
-namespace snug::train {
+namespace snug::choose {
 
 /// At most 25 lines. `candidates` is not empty and none of them fits the request's budget.
 [[nodiscard]] Error refusal_of(const RunPlanRequest& request,
                                const std::vector<Candidate>& candidates, const Backend& backend);
 
-}  // namespace snug::train
+}  // namespace snug::choose

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fit/saved_plan.h"
+#include "choose/saved_plan.h"
 
-#include "fit/planned_run.h"
+#include "choose/run_plan.h"
 #include "io/file.h"
 #include "io/json_file.h"
 #include "io/json_tree.h"
@@ -10,7 +10,7 @@
 #include "plan/problem/validate.h"
 #include "snug/error.h"
 
-namespace snug::train {
+namespace snug::choose {
 namespace {
 
 constexpr const char* kFormat = "snug plan 1";
@@ -108,4 +108,4 @@ void write_saved_plan(const std::string& file, const RunPlan& run) {
                              programs + "]}\n");
 }
 
-}  // namespace snug::train
+}  // namespace snug::choose

@@ -7,7 +7,7 @@
 #include "plan/problem/plan.h"
 #include "snug/plan_report.h"
 
-namespace snug::train {
+namespace snug::choose {
 
 /// Scopes are cut behind their first number ("bert.encoder.layer.3"); consecutive equal ones are
 /// one entry. Forward ops without a numbered scope are grouped by their first two names.
@@ -22,4 +22,4 @@ namespace snug::train {
 [[nodiscard]] std::vector<PeakTensor> peak_tensors(const plan::Problem& problem,
                                                    const plan::Plan& plan);
 
-}  // namespace snug::train
+}  // namespace snug::choose

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fit/request.h"
+#include "spec/option_words.h"
+
 #include "spec/table.h"
 
-namespace snug::train {
+namespace snug::spec {
 
 std::string option_words(OptionWords words, const std::string& key, const std::string& value) {
   if (words == OptionWords::command_line) return "--" + key + (value.empty() ? "" : " " + value);
-  const spec::Field* known = spec::find_key(key);
+  const Field* known = find_key(key);
   const std::string field = key == "max_seq_length" ? "lengths.back()"
                             : known == nullptr      ? key
                                                     : known->name;
@@ -20,4 +21,4 @@ std::string length_words(OptionWords words, const std::string& name, int64_t len
   return "lengths.back().set(\"" + name + "\", " + std::to_string(length) + ")";
 }
 
-}  // namespace snug::train
+}  // namespace snug::spec

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fit/hints.h"
+#include "choose/hints.h"
 
 #include <algorithm>
 #include <optional>
 #include <utility>
 
-#include "fit/trials.h"
+#include "choose/trials.h"
 
-namespace snug::train {
+namespace snug::choose {
 namespace {
 
 constexpr size_t kMostSingles = 8;
@@ -33,7 +33,7 @@ Hint hint_of(const Lever& lever, size_t setting, const Found& found) {
           .changes_result = lever.changes_result};
 }
 
-// Of many settings, the first that seems to fit: the last one's bound tells whether any can, and
+// The first of many settings that seems to fit: the last one's bound tells whether any can, and
 // halving finds the first.
 std::optional<size_t> first_likely(const RunPlanRequest& request, const Lever& lever,
                                    Trials& trials) {
@@ -73,8 +73,7 @@ std::optional<Hint> first_fitting(const RunPlanRequest& request, const Lever& le
   return std::nullopt;
 }
 
-// Of two levers that do not do alone: the first setting of the first, and what the second then
-// needs.
+// Two levers that do not do alone: the first setting of the first, and what the second then needs.
 std::optional<Hint> both_fitting(const RunPlanRequest& request, const Lever& first,
                                  const Lever& second, Trials& trials) {
   const Lever::Setting& setting = first.settings.size() > kFewSettings
@@ -137,4 +136,4 @@ std::vector<Hint> hints_for(const RunPlanRequest& request, const std::vector<Can
   return hints;
 }
 
-}  // namespace snug::train
+}  // namespace snug::choose

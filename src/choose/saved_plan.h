@@ -10,7 +10,7 @@
 #include "plan/problem/plan.h"
 #include "snug/lengths.h"
 
-namespace snug::train {
+namespace snug::choose {
 
 struct RunPlan;
 
@@ -37,4 +37,4 @@ struct SavedPlan {
 [[nodiscard]] SavedPlan read_saved_plan(const std::string& file);
 void write_saved_plan(const std::string& file, const RunPlan& run);
 
-}  // namespace snug::train
+}  // namespace snug::choose

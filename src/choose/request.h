@@ -12,23 +12,15 @@
 #include "compile/recipe.h"
 #include "compile/recorder.h"
 #include "snug/levers.h"
+#include "spec/option_words.h"
 
-namespace snug::train {
+namespace snug::choose {
 
-struct SavedPlan;  // fit/saved_plan.h
-
-/// How options are called where a refusal says what would help: `--key value` of the command line,
-/// or `field = value` of SessionOptions.
-enum class OptionWords : uint8_t { command_line, fields };
-/// `key` is the command line's; an empty value: the switch is on.
-[[nodiscard]] std::string option_words(OptionWords words, const std::string& key,
-                                       const std::string& value);
-/// Of the longest rows: the length of this name, or the one without.
-[[nodiscard]] std::string length_words(OptionWords words, const std::string& name, int64_t length);
+struct SavedPlan;  // choose/saved_plan.h
 
 struct RunPlanRequest {
   NetworkDef network;
-  Recipe recipe;
+  train::Recipe recipe;
   int64_t global_batch = 0;
   int64_t micro_batch = 0;  // 0: chosen here
   /// One program each; a batch runs in the first that holds it. The last holds every other, and
@@ -46,7 +38,7 @@ struct RunPlanRequest {
   int64_t process_bytes = 0;  // 0 inside somebody else's process
   int64_t startup_bytes =
       0;                     // what the steps before training need at least (learning a vocabulary)
-  bool trains = true;        // false: evaluation alone
+  bool trains = true;        // false: only evaluation
   bool has_16_bits = false;  // mixed precision
   bool has_coded_weights = false;    // trained weights in fewer bits
   bool has_coded_frozen = false;     // frozen ones
@@ -54,9 +46,9 @@ struct RunPlanRequest {
   bool may_take_levers = false;      // a run with a hint may be faster by levers that it is allowed
   LeverKeys taken_levers = {};       // set already; hints that build on them name them
   bool takes_smallest = false;       // a plan for the smallest budget in place of a refusal
-  OptionWords words = OptionWords::command_line;
-  Records records = Records::none;  // of the compilation of what is planned
-  bool wants_picture = false;       // curves and placed tensors in the report
+  spec::OptionWords words = spec::OptionWords::command_line;
+  train::Records records = train::Records::none;  // of the compilation of what is planned
+  bool wants_picture = false;                     // curves and placed tensors in the report
   /// `phase` is what is being done: "building the graph", "placement". May be empty.
   std::function<void(int64_t done, int64_t total, const char* phase)> on_progress = {};
   /// A request like the given one of this run, with rows of at most `longest` and batches of
@@ -69,4 +61,4 @@ struct RunPlanRequest {
   std::function<RunPlanRequest(const LeverKeys& keys)> changed = {};
 };
 
-}  // namespace snug::train
+}  // namespace snug::choose

@@ -12,14 +12,15 @@
 #include "runtime/resident_layout.h"
 #include "snug/plan_report.h"
 
-namespace snug::train {
+namespace snug::choose {
 
 struct PlannedProgram {
   Lengths length = {};  // that rows are padded to; none for what runs once an update
   Graph graph;
   Lowered lowered;
   plan::Plan plan;
-  std::vector<StageRecord> stages = {};  // of its compilation, where the request records them
+  std::vector<train::StageRecord> stages =
+      {};  // of its compilation, where the request records them
 };
 
 struct RunPlan {
@@ -34,8 +35,8 @@ struct RunPlan {
   std::vector<PlannedProgram> eval;        // in the same order
   ResidentLayout residents;
   int64_t arena_bytes = 0;
-  /// Of them: gradients that all live until the global clip, in whole pages. Reports count them as
-  /// resident; the arena uses their place before they are made.
+  /// The part of the arena that gradients take which all live until the global clip, in whole
+  /// pages. Reports count them as resident; the arena uses their place before they are made.
   int64_t gradient_bytes = 0;
 };
 
@@ -45,4 +46,4 @@ struct RunPlan {
   return bytes - run.gradient_bytes;
 }
 
-}  // namespace snug::train
+}  // namespace snug::choose

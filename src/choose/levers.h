@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "fit/request.h"
+#include "choose/request.h"
 
-namespace snug::train {
+namespace snug::choose {
 
 /// One lever, or a series of them: the same key with falling values, or the same keys and one more,
 /// each of which needs less. A table has the first only.
@@ -43,4 +43,4 @@ struct LeverChoice {
 /// first is none.
 [[nodiscard]] std::vector<LeverChoice> choices_among(const std::vector<const Lever*>& levers);
 
-}  // namespace snug::train
+}  // namespace snug::choose

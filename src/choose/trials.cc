@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fit/trials.h"
+#include "choose/trials.h"
 
 #include <algorithm>
 #include <limits>
 
 #include "base/stop.h"
+#include "choose/plan_split.h"
+#include "choose/sizes.h"
+#include "compile/forward.h"
 #include "plan/frontier/frontier.h"
 #include "snug/error.h"
 
-namespace snug::train {
+namespace snug::choose {
 namespace {
 
-// Of the ops of the request's own splits, and some at the least. With more searches a refusal would
-// take more than five plans; with fewer, budgets that hints name are not the smallest.
+// Shares of the ops of the request's own splits, and some at the least. With more searches a
+// refusal would take more than five plans; with fewer, budgets that hints name are not the
+// smallest.
 constexpr int64_t kBuiltShare = 3;
 constexpr int64_t kBuiltAlways = 200'000;
 constexpr int64_t kSearchedShare = 2;
@@ -24,7 +28,7 @@ bool is_worthwhile(int64_t bytes, const std::optional<Variation::Found>& found) 
 }
 
 // No schedule is faster: each op runs once.
-double least_step_seconds(const Split& split) {
+double least_step_seconds(const BatchSplit& split) {
   double seconds = 0;
   for (const plan::Op& op : split.problem().ops) seconds += op.seconds;
   return step_seconds_of(split, seconds);
@@ -34,26 +38,26 @@ double least_step_seconds(const Split& split) {
 
 Trials::Trials(const RunPlanRequest& request, const std::vector<Candidate>& candidates,
                const Backend& backend)
-    : backend_(backend), smallest_(smallest_of(candidates, request).split->micro_batch) {
+    : backend_(backend), smallest_(smallest_of(candidates, request).split->form.micro_batch) {
   for (const Candidate& candidate : candidates) {
     if (known_.empty() || known_.back() != candidate.split) known_.push_back(candidate.split);
   }
   std::sort(known_.begin(), known_.end());
   known_.erase(std::unique(known_.begin(), known_.end()), known_.end());
-  for (const Split* split : known_) {
+  for (const BatchSplit* split : known_) {
     ops_ = static_cast<int64_t>(split->problem().ops.size());
     ops_left_ += kBuiltShare * ops_;
   }
   ops_left_ = std::max(ops_left_, kBuiltAlways);
   // Those that accumulate are searched once.
-  const auto whole = std::count_if(known_.begin(), known_.end(), [](const Split* split) {
+  const auto whole = std::count_if(known_.begin(), known_.end(), [](const BatchSplit* split) {
     return split->accumulation_steps == 1;
   });
   const int64_t searches = whole + (std::cmp_less(whole, known_.size()) ? 1 : 0);
   searched_ops_left_ = std::max(kSearchedShare * searches * ops_, kSearchedAlways);
 }
 
-// Its network is built a few times, forward alone.
+// Its network is built a few times, only forward.
 std::optional<RunPlanRequest> Trials::changed(const RunPlanRequest& request,
                                               const Lever::Setting& setting) {
   stop_point();
@@ -86,28 +90,29 @@ void Variation::build_smallest() {
     if (std::find(tried.begin(), tried.end(), size) == tried.end()) continue;
     for (const bool has_two_passes : {false, true}) {
       if (!may_have_passes(request_, size, has_two_passes)) continue;
-      Split* split = built({.micro_batch = size, .has_two_passes = has_two_passes});
+      BatchSplit* split = built({.micro_batch = size, .has_two_passes = has_two_passes});
       if (split != nullptr && is_within(*split)) possible_.push_back(split);
     }
   }
   if (!splits_.empty()) sizes_ = affordable(sizes_, splits_.begin()->second.problem());
-  std::stable_sort(possible_.begin(), possible_.end(), [&](const Split* a, const Split* b) {
-    return least_peak_bytes(*a, request_) < least_peak_bytes(*b, request_);
-  });
+  std::stable_sort(possible_.begin(), possible_.end(),
+                   [&](const BatchSplit* a, const BatchSplit* b) {
+                     return least_peak_bytes(*a, request_) < least_peak_bytes(*b, request_);
+                   });
 }
 
 // Null where too much was built already.
-Split* Variation::built(const Form& form) {
+BatchSplit* Variation::built(const Form& form) {
   if (const auto found = splits_.find(form); found != splits_.end()) return &found->second;
   stop_point();
   if (trials_.ops_left_ <= 0) return nullptr;
   SplitForm of{form.micro_batch, form.has_two_passes};
   if (form.packs_weights) {
-    const Split* plain = built({form.micro_batch, form.has_two_passes});
+    const BatchSplit* plain = built({form.micro_batch, form.has_two_passes});
     if (plain == nullptr) return nullptr;
     of.packed = plain->packable;
   }
-  Split split = make_unplanned_split(request_, of, trials_.backend_, update_);
+  BatchSplit split = build_split(request_, of, trials_.backend_, update_);
   // In 16 bits it looked at every length.
   const size_t programs = request_.has_16_bits ? request_.lengths.size() : 1;
   trials_.ops_left_ -= static_cast<int64_t>(split.problem().ops.size() * programs);
@@ -116,24 +121,25 @@ Split* Variation::built(const Form& form) {
   return &splits_.emplace(form, std::move(split)).first->second;
 }
 
-bool Variation::is_within(const Split& split) const {
+bool Variation::is_within(const BatchSplit& split) const {
   return least_peak_bytes(split, request_) <= request_.budget_bytes;
 }
 
 bool Variation::is_searched() const { return request_.trains && request_.strategy.empty(); }
 
 // The same program: the run would find the same schedules.
-const Split* Variation::equal_split(const Split& split) const {
-  for (const Split* known : trials_.known_) {
-    if (known->frontier->points().size() > 1 && known->has_two_passes == split.has_two_passes &&
-        known->packed == split.packed && known->problem() == split.problem())
+const BatchSplit* Variation::equal_split(const BatchSplit& split) const {
+  for (const BatchSplit* known : trials_.known_) {
+    if (known->frontier->points().size() > 1 &&
+        known->form.has_two_passes == split.form.has_two_passes &&
+        known->form.packed == split.form.packed && known->problem() == split.problem())
       return known;
   }
   return nullptr;
 }
 
-const Split* Variation::alike_split(const Split& split) const {
-  for (const Split* known : trials_.known_) {
+const BatchSplit* Variation::alike_split(const BatchSplit& split) const {
+  for (const BatchSplit* known : trials_.known_) {
     if (known->frontier->points().size() > 1 &&
         plan::has_same_structure(known->problem(), split.problem()))
       return known;
@@ -141,7 +147,7 @@ const Split* Variation::alike_split(const Split& split) const {
   return nullptr;
 }
 
-bool Variation::search(Split& split, int64_t kept_ops) {
+bool Variation::search(BatchSplit& split, int64_t kept_ops) {
   const auto ops = static_cast<int64_t>(split.problem().ops.size());
   if (trials_.searched_ops_left_ < kept_ops + ops) return false;
   trials_.searched_ops_left_ -= ops;
@@ -150,19 +156,19 @@ bool Variation::search(Split& split, int64_t kept_ops) {
 }
 
 // False where no searches are left.
-bool Variation::plan(Split& split, int64_t kept_ops) {
+bool Variation::plan(BatchSplit& split, int64_t kept_ops) {
   if (split.frontier) return true;
   stop_point();
   if (!is_searched()) {
     plan_split(request_, nullptr, split);
     return true;
   }
-  if (const Split* known = equal_split(split)) {
+  if (const BatchSplit* known = equal_split(split)) {
     split.frontier = known->frontier;
     return true;
   }
-  if (!split.packed.empty()) {
-    Split* plain = built({split.micro_batch, split.has_two_passes});
+  if (!split.form.packed.empty()) {
+    BatchSplit* plain = built({split.form.micro_batch, split.form.has_two_passes});
     if (plain == nullptr || !plan(*plain, kept_ops)) return false;
     plan_split(request_, plain, split);
     return true;
@@ -173,10 +179,10 @@ bool Variation::plan(Split& split, int64_t kept_ops) {
   open.micro_batch = 0;
   const std::optional<int64_t> largest = largest_accumulating(
       affordable(micro_batches_of(open), split.problem()), request_.global_batch);
-  Split* model = largest ? built({.micro_batch = *largest}) : &split;
+  BatchSplit* model = largest ? built({.micro_batch = *largest}) : &split;
   if (model == nullptr) return false;
   if (!model->frontier) {
-    if (const Split* known = equal_split(*model)) {
+    if (const BatchSplit* known = equal_split(*model)) {
       model->frontier = known->frontier;
     } else if (!search(*model, kept_ops)) {
       return false;
@@ -187,7 +193,7 @@ bool Variation::plan(Split& split, int64_t kept_ops) {
 }
 
 // Its fastest plan that fits, where it has one.
-void Variation::note_fastest(const Split& split, std::optional<Found>& found) const {
+void Variation::note_fastest(const BatchSplit& split, std::optional<Found>& found) const {
   const auto best = best_within(candidates_of({&split, 1}, request_), request_);
   if (!best) return;
   if (!found) found = Found{.least_bytes = best->peak_bytes, .step_seconds = best->step_seconds};
@@ -195,9 +201,9 @@ void Variation::note_fastest(const Split& split, std::optional<Found>& found) co
   found->step_seconds = std::min(found->step_seconds, best->step_seconds);
 }
 
-// Of the plan with the smallest load, and of these the slowest, which leaves room and is placed
+// The plan with the smallest load, and the slowest of these, which leaves room and is placed
 // soon: smallest_of() would place others, too, and save next to nothing.
-void Variation::note_smallest(const Split& split, Found& found) const {
+void Variation::note_smallest(const BatchSplit& split, Found& found) const {
   const std::vector<Candidate> candidates = candidates_of({&split, 1}, request_);
   const auto smallest = std::min_element(candidates.rbegin(), candidates.rend(),
                                          [](const Candidate& a, const Candidate& b) {
@@ -208,9 +214,9 @@ void Variation::note_smallest(const Split& split, Found& found) const {
 }
 
 bool Variation::fits_by_likeness() {
-  for (Split* split : possible_) {
+  for (BatchSplit* split : possible_) {
     stop_point();
-    const Split* alike = is_searched() && !split->frontier ? alike_split(*split) : nullptr;
+    const BatchSplit* alike = is_searched() && !split->frontier ? alike_split(*split) : nullptr;
     if (alike == nullptr) {
       if (!plan(*split, 0)) continue;
     } else {
@@ -226,7 +232,7 @@ bool Variation::fits_by_likeness() {
 
 std::optional<Variation::Found> Variation::planned() {
   std::optional<Found> found;
-  for (Split* split : possible_) {
+  for (BatchSplit* split : possible_) {
     if (!is_worthwhile(least_peak_bytes(*split, request_), found) &&
         least_step_seconds(*split) >= found->step_seconds)
       continue;
@@ -242,9 +248,9 @@ std::optional<Variation::Found> Variation::planned() {
 // always faster: speeds jump with the sizes of operands, and rows fill up what does not divide.
 std::vector<int64_t> Variation::likely_fastest(std::vector<int64_t> sizes) const {
   std::map<int64_t, double> seconds;
-  for (const Split* known : trials_.known_) {
-    if (!known->has_two_passes && known->packed.empty())
-      seconds[known->micro_batch] = least_step_seconds(*known);
+  for (const BatchSplit* known : trials_.known_) {
+    if (!known->form.has_two_passes && known->form.packed.empty())
+      seconds[known->form.micro_batch] = least_step_seconds(*known);
   }
   const auto expected = [&](int64_t size) {
     const auto found = seconds.find(size);
@@ -262,7 +268,7 @@ void Variation::find_faster(Found& found) {
   });
   for (auto size = sizes_.begin(); size != accumulates; ++size) try_forms(*size, false, found);
   const auto fits = [&](int64_t size) {
-    const Split* split = built({.micro_batch = size});
+    const BatchSplit* split = built({.micro_batch = size});
     return split != nullptr && is_within(*split);
   };
   const auto size =
@@ -284,7 +290,8 @@ void Variation::try_forms(int64_t micro_batch, bool has_two_passes, Found& found
 void Variation::try_faster(const Form& form, Found& found) {
   if (!may_have_passes(request_, form.micro_batch, form.has_two_passes)) return;
   const bool is_built = splits_.contains(form);
-  Split* split = is_built || trials_.ops_left_ > trials_.kept_built_ops_ ? built(form) : nullptr;
+  BatchSplit* split =
+      is_built || trials_.ops_left_ > trials_.kept_built_ops_ ? built(form) : nullptr;
   if (split == nullptr) {
     found.is_at_most = true;
     return;
@@ -299,4 +306,4 @@ void Variation::try_faster(const Form& form, Found& found) {
   if (faster) found.step_seconds = std::min(found.step_seconds, faster->step_seconds);
 }
 
-}  // namespace snug::train
+}  // namespace snug::choose

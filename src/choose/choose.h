@@ -4,20 +4,13 @@
 // budget, so more memory is never slower.
 #pragma once
 
-#include <string>
+#include "choose/request.h"
+#include "choose/run_plan.h"
 
-#include "fit/planned_run.h"
-#include "fit/request.h"
-
-namespace snug::train {
+namespace snug::choose {
 
 /// Throws Error{out_of_budget} whose text has the proof, the smallest budget and the cheapest ways
 /// to fit, unless the request takes its smallest plan then.
 [[nodiscard]] RunPlan make_run_plan(const RunPlanRequest& request, const Backend& backend);
 
-/// The plan of one program with a named strategy ("keep-all", "recompute-all", "sqrt", "every:2");
-/// for verification.
-[[nodiscard]] PlannedProgram plan_program(Graph graph, const Lengths& length,
-                                          const Backend& backend, const std::string& strategy);
-
-}  // namespace snug::train
+}  // namespace snug::choose

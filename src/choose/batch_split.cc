@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "choose/batch_split.h"
+
+#include <algorithm>
+
+#include "base/units.h"
+#include "plan/improve/bound.h"
+
+namespace snug::choose {
+
+void BatchSplit::let_graph_go() {
+  program->graph = {};
+  program->stages = {};
+  program->lowered.nodes_of_op = {};
+  program->lowered.storage_of_value = {};
+  evaluation.reset();
+}
+
+train::Recipe recipe_for(const RunPlanRequest& request, const SplitForm& form) {
+  train::Recipe recipe = request.recipe;
+  recipe.has_two_passes = form.has_two_passes;
+  recipe.packed = form.packed;
+  return recipe;
+}
+
+std::optional<SplitForm> packed_form(const RunPlanRequest& request, const BatchSplit& split) {
+  if (!request.packs_weights.value_or(true) || split.packable.empty()) return std::nullopt;
+  return SplitForm{split.form.micro_batch, split.form.has_two_passes, split.packable};
+}
+
+int64_t runs_of(const BatchSplit& split) {
+  return split.form.has_two_passes ? 2 : split.accumulation_steps;
+}
+
+double step_seconds_of(const BatchSplit& split, double program_seconds) {
+  return static_cast<double>(runs_of(split)) * program_seconds - split.skipped_seconds +
+         split.update_seconds;
+}
+
+int64_t peak_bytes(const BatchSplit& split, int64_t arena_bytes, const RunPlanRequest& request) {
+  const int64_t arena = std::max(arena_bytes, split.other_arena_bytes);
+  return std::max(request.process_bytes + split.resident_bytes + round_up(arena, kPageBytes),
+                  request.startup_bytes);
+}
+
+int64_t least_peak_bytes(const BatchSplit& split, const RunPlanRequest& request) {
+  return peak_bytes(split, plan::working_set_bound(split.problem()).bytes, request);
+}
+
+}  // namespace snug::choose

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "choose/plain_program.h"
+
+#include <utility>
+
+#include "choose/saved_plan.h"
+#include "plan/frontier/frontier.h"
+
+namespace snug::choose {
+
+PlannedProgram plain_program(const RunPlanRequest& request, const std::string& kind, Graph graph,
+                             const Lengths& length, const Backend& backend) {
+  PlannedProgram program{.length = length, .graph = std::move(graph), .lowered = {}, .plan = {}};
+  program.lowered = train::lower(program.graph, backend);
+  const plan::Problem& problem = program.lowered.problem;
+  program.plan = request.saved != nullptr ? request.saved->at(kind, length, problem)
+                                          : plan::plan_strategy(problem, "keep-all");
+  return program;
+}
+
+}  // namespace snug::choose
