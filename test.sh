@@ -23,6 +23,7 @@ extra=()
 [ "$all" -eq 0 ] || extra=(clang arm)
 tools/install_packages.sh "${extra[@]}"
 step "rules: includes, families, tasks, traps, files, numbers, sizes, results, docs, phrases, format"
+python3 tools/check_includes.py --test
 python3 tools/check_includes.py
 python3 tools/check_families.py
 python3 tools/check_tasks.py

@@ -10,6 +10,7 @@
 #include "base/id_vector.h"
 #include "base/stop.h"
 #include "graph/node_classes.h"
+#include "graph/text.h"
 #include "ops/registry.h"
 #include "snug/error.h"
 

@@ -10,6 +10,7 @@
 
 #include "backend/reference/reference.h"
 #include "base/philox.h"
+#include "graph/storage.h"
 #include "graph/text.h"
 #include "graph/verify.h"
 #include "ops/elementwise/elementwise.h"

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "compile/compile.h"
+#include "graph/text.h"
 #include "snug/error.h"
 
 namespace snug::choose {

@@ -16,6 +16,7 @@
 #include "compile/draws.h"
 #include "compile/lora_names.h"
 #include "compile/rewriter.h"
+#include "graph/text.h"
 #include "ops/dropout/dropout.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/matmul/matmul.h"

@@ -10,6 +10,7 @@
 #include "base/stop.h"
 #include "compile/updates.h"
 #include "compile/value_names.h"
+#include "graph/storage.h"
 
 namespace snug::train {
 namespace {

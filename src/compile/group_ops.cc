@@ -7,6 +7,7 @@
 #include "base/stop.h"
 #include "base/units.h"
 #include "graph/op_def.h"
+#include "graph/storage.h"
 
 namespace snug {
 namespace {

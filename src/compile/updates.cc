@@ -9,6 +9,7 @@
 
 #include "base/stop.h"
 #include "compile/value_names.h"
+#include "graph/storage.h"
 
 namespace snug::train {
 namespace {

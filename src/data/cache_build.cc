@@ -14,6 +14,7 @@
 #include "data/invisible.h"
 #include "data/label_places.h"
 #include "data/label_survey.h"
+#include "data/rows.h"
 #include "data/source.h"
 #include "io/buffered_file.h"
 

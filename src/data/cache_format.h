@@ -19,8 +19,9 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
-#include "data/token_cache.h"
+#include "data/cache_spec.h"
 
 namespace snug::data {
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "data/rows.h"
+#include "data/row_reader.h"
 
 namespace snug::data {
 

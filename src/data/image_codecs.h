@@ -2,7 +2,12 @@
 // The two formats behind image_decode.h.
 #pragma once
 
-#include "data/image_decode.h"
+#include <cstddef>
+#include <span>
+#include <string>
+
+#include "data/image_header.h"
+#include "data/resample.h"
 
 namespace snug::data {
 

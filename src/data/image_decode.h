@@ -7,30 +7,13 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <span>
 #include <string>
 
+#include "data/image_header.h"
 #include "data/resample.h"
 
 namespace snug::data {
-
-/// Pillow warns above as many: a file of some kilobytes may say more.
-inline constexpr int64_t kMostImagePixels = 89'478'485;
-inline constexpr int64_t kMostImageFileBytes = int64_t{64} << 20;
-
-enum class ImageKind : uint8_t { png, jpeg };
-
-struct ImageHeader {
-  ImageKind kind = ImageKind::png;
-  int64_t width = 0;
-  int64_t height = 0;
-  int64_t components = 3;  // of JPEG: 1, 3 or 4
-  bool is_deep_grey = false;
-
-  /// What decoding takes beside the file's own bytes, the result included.
-  [[nodiscard]] int64_t decoding_bytes() const;
-};
 
 /// By the first bytes, whatever the file is called. Throws RowError at `where` for what is neither
 /// PNG nor JPEG, is damaged, or has more pixels than kMostImagePixels.

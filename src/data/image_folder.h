@@ -13,8 +13,8 @@
 
 #include "data/image_cache.h"
 #include "data/image_file.h"
+#include "data/row_reader.h"
 #include "data/row_store.h"
-#include "data/rows.h"
 
 namespace snug::data {
 

@@ -4,7 +4,7 @@
 
 #include <string_view>
 
-#include "data/rows.h"
+#include "data/row_reader.h"
 
 namespace snug::data {
 

@@ -5,7 +5,6 @@
 #include <limits>
 #include <utility>
 
-#include "base/listed.h"
 #include "base/numbers.h"
 #include "base/printable.h"
 #include "data/label_number.h"
@@ -205,12 +204,6 @@ bool are_only_ids(const std::vector<std::string>& names) {
     return true;
   };
   return all_are("LABEL_") || all_are("");
-}
-
-std::string list_labels(const std::vector<std::string>& names) {
-  std::vector<std::string> printable;
-  for (const std::string& name : names) printable.push_back(printable_name(name));
-  return joined(printable, kListed);
 }
 
 DataLabels labels_of_text(const Labels& found) {

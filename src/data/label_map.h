@@ -115,7 +115,5 @@ class LabelLookup {
 
 /// "LABEL_0", "LABEL_1", ... or "0", "1", ...: names that say nothing but the id.
 [[nodiscard]] bool are_only_ids(const std::vector<std::string>& names);
-/// "cat, dog, ... (20 in all)"
-[[nodiscard]] std::string list_labels(const std::vector<std::string>& names);
 
 }  // namespace snug::data

@@ -7,6 +7,7 @@
 
 #include "base/utf8.h"
 #include "data/label_number.h"
+#include "data/rows.h"
 #include "data/source.h"
 #include "io/text_file.h"
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "data/labels.h"
-#include "data/rows.h"
+#include "data/row_reader.h"
 #include "snug/error.h"
 
 namespace snug::data {

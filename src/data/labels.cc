@@ -6,8 +6,9 @@
 #include <numeric>
 #include <utility>
 
+#include "base/listed.h"
 #include "base/numbers.h"
-#include "data/label_map.h"
+#include "base/printable.h"
 #include "data/label_number.h"
 
 namespace snug::data {
@@ -56,6 +57,12 @@ std::vector<std::string> told_apart(std::vector<std::string> names) {
     if (labels.is_repeated(names[id])) names[id] += " (" + std::to_string(id) + ")";
   }
   return names;
+}
+
+std::string list_labels(const std::vector<std::string>& names) {
+  std::vector<std::string> printable;
+  for (const std::string& name : names) printable.push_back(printable_name(name));
+  return joined(printable, kListed);
 }
 
 Error unseen_label(const std::string& where, std::string_view label, const KnownLabels& labels) {

@@ -45,6 +45,9 @@ class Labels {
 /// The names, each that several ids have with its id behind it, "crane (2)": for results.
 [[nodiscard]] std::vector<std::string> told_apart(std::vector<std::string> names);
 
+/// "cat, dog, ... (20 in all)"
+[[nodiscard]] std::string list_labels(const std::vector<std::string>& names);
+
 /// What a label that is not known is told beside.
 struct KnownLabels {
   const Labels& known;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "data/data_testing.h"
+#include "data/rows.h"
 #include "data/token_cache.h"
 
 namespace snug::data {

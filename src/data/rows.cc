@@ -1,21 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chooses the reader of a file by its suffix, and keeps the log of bad rows.
+// Chooses the reader of a file by its suffix.
 #include "data/rows.h"
 
-#include <cmath>
 #include <iterator>
 #include <string_view>
 #include <utility>
 
-#include "base/numbers.h"
-#include "base/utf8.h"
 #include "data/source.h"
 #include "io/gzip.h"
 
 namespace snug::data {
 namespace {
-
-constexpr size_t kMaxExampleBytes = 240;
 
 void check_distinct(const RowSchema& schema) {
   const std::pair<const char*, const std::string*> columns[] = {
@@ -50,36 +45,6 @@ std::string_view unpacked_name(std::string_view file) {
 bool is_json(const std::string& file) {
   const std::string_view name = unpacked_name(file);
   return name.ends_with(".jsonl") || name.ends_with(".json");
-}
-
-void BadRowLog::report(const Error& error) {
-  if (policy == BadRows::stop) throw Error(error);
-  ++count;
-  const bool is_example = static_cast<int64_t>(examples.size()) < kMaxBadExamples;
-  if (!is_example && !on_skip) return;
-  const std::string text = error.what();
-  const size_t from = error.where().size() + 3;  // "[where] "
-  const size_t end = error.hint().empty() ? text.size() : text.find("\nhint: ");
-  const std::string what =
-      error.where() + ": " + clip_text(text.substr(from, end - from), kMaxExampleBytes);
-  if (is_example) examples.push_back(what);
-  if (on_skip) on_skip(what);
-}
-
-float parse_weight(std::string_view text, const std::string& column, const std::string& where) {
-  const double given = number_in<double>(text).value_or(-1);
-  const auto weight = static_cast<float>(given);
-  if (weight >= 0 && std::isfinite(weight)) return weight;
-  if (given >= 0 && std::isfinite(given))
-    throw RowError(
-        ErrorCode::bad_data, where,
-        "the weight " + number_text(given) + " of the column '" + column + "' does not fit 32 bits",
-        "scale the weights: what counts is their ratio");
-  throw RowError(ErrorCode::bad_data, where,
-                 text.empty() ? "there is no weight in the column '" + column + "'"
-                              : "the weight '" + clip_text(std::string(text), 40) +
-                                    "' of the column '" + column + "' is no number of at least 0",
-                 "give the row a weight, or set bad_rows to skip");
 }
 
 std::unique_ptr<RowReader> open_rows(const std::string& file, const RowSchema& schema,

@@ -2,8 +2,10 @@
 #include "data/source.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
+#include "base/numbers.h"
 #include "base/utf8.h"
 
 namespace snug::data {
@@ -60,6 +62,22 @@ void check_text(std::string_view bytes, const std::string& where) {
                    "a NUL byte at offset " + std::to_string(bad) + " of the row",
                    "remove it, or set bad_rows to skip");
   }
+}
+
+float parse_weight(std::string_view text, const std::string& column, const std::string& where) {
+  const double given = number_in<double>(text).value_or(-1);
+  const auto weight = static_cast<float>(given);
+  if (weight >= 0 && std::isfinite(weight)) return weight;
+  if (given >= 0 && std::isfinite(given))
+    throw RowError(
+        ErrorCode::bad_data, where,
+        "the weight " + number_text(given) + " of the column '" + column + "' does not fit 32 bits",
+        "scale the weights: what counts is their ratio");
+  throw RowError(ErrorCode::bad_data, where,
+                 text.empty() ? "there is no weight in the column '" + column + "'"
+                              : "the weight '" + clip_text(std::string(text), 40) +
+                                    "' of the column '" + column + "' is no number of at least 0",
+                 "give the row a weight, or set bad_rows to skip");
 }
 
 std::string list_columns(const std::vector<std::string>& columns) {

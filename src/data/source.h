@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "data/rows.h"
+#include "data/row_reader.h"
 #include "io/text_file.h"
 #include "snug/error.h"
 
@@ -44,13 +44,15 @@ template <class Read>
 [[nodiscard]] Error unaffordable_row(const std::string& file, int64_t affordable_bytes);
 /// Throws RowError where the bytes of a row are not UTF-8 or hold a NUL.
 void check_text(std::string_view bytes, const std::string& where);
+/// The weight of a row, whose column is called `column`. Throws RowError for what is no number of
+/// at least 0.
+[[nodiscard]] float parse_weight(std::string_view text, const std::string& column,
+                                 const std::string& where);
 /// "file:line", and of an array of JSON "file:line, object 3".
 [[nodiscard]] std::string place_of_row(const std::string& file, int64_t line, int64_t item);
 [[nodiscard]] inline std::string place_of_row(const std::string& file, const Row& row) {
   return place_of_row(file, row.line, row.item);
 }
-/// By its suffix.
-[[nodiscard]] bool is_json(const std::string& file);
 /// Throws Error{cancelled} where the flag is set; null: never.
 void check_cancelled(const std::atomic<bool>* cancel, const std::string& file);
 /// The first names, for error texts.

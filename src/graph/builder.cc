@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/stop.h"
+#include "graph/storage.h"
 #include "snug/error.h"
 
 namespace snug {

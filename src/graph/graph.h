@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The graph: values in single assignment and nodes in a valid order. A plain value; behaviour lives
-// in free functions (text.h, verify.h) and in the builder. Relies on op_def.h for what a node
-// computes.
+// in free functions (text.h, storage.h, verify.h) and in the builder. What a node computes is said
+// by op_def.h, which nothing here looks into.
 #pragma once
 
 #include <cstdint>
@@ -87,15 +87,7 @@ struct Graph {
 };
 
 [[nodiscard]] const char* to_string(Phase phase);
-/// "%12 encoder.layer.3/softmax" for messages.
-[[nodiscard]] std::string describe(const Graph& graph, NodeId node);
 [[nodiscard]] InputTypes input_types(const Graph& graph, const Node& node);
 [[nodiscard]] std::vector<TensorType> output_types(const Graph& graph, const Node& node);
-
-/// The value whose bytes `id` occupies: follows views and must-overwrite outputs to their source.
-[[nodiscard]] ValueId storage_of(const Graph& graph, ValueId id);
-/// The same for every value, in linear time: where a gradient is summed in place a thousand times,
-/// each of the values is a thousand steps from its source.
-[[nodiscard]] IdVector<ValueId> storages_of(const Graph& graph);
 
 }  // namespace snug

@@ -8,6 +8,8 @@
 #include <limits>
 
 #include "graph/builder.h"
+#include "graph/storage.h"
+#include "graph/text.h"
 #include "graph/verify.h"
 #include "ops/registry.h"
 #include "snug/error.h"

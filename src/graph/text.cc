@@ -305,6 +305,12 @@ class Parser {
 
 }  // namespace
 
+std::string describe(const Graph& graph, NodeId id) {
+  const Node& node = graph.node(id);
+  const std::string first = node.outputs.empty() ? "_" : std::to_string(node.outputs[0]);
+  return "%" + first + " " + (node.scope.empty() ? "" : node.scope.str() + "/") + *node.op->name;
+}
+
 std::string print(const Graph& graph) {
   std::string out = "graph " + quoted(graph.name) + " {\n";
   // Values are numbered in order of appearance, so residents are printed where they were made.

@@ -21,6 +21,8 @@
 namespace snug {
 
 [[nodiscard]] std::string print(const Graph& graph);
+/// "%12 encoder.layer.3/softmax": a node in messages.
+[[nodiscard]] std::string describe(const Graph& graph, NodeId node);
 /// Throws Error{invalid_graph}, or {shape_mismatch} where types do not fit, with "line N" as its
 /// place; what verify() alone can see (a resident that is read after it was overwritten) has the
 /// node as its place.

@@ -9,6 +9,7 @@
 
 #include "base/philox.h"
 #include "graph/graph_testing.h"
+#include "graph/storage.h"
 #include "graph/verify.h"
 #include "ops/registry.h"
 #include "snug/error.h"

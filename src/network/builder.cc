@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "compile/value_names.h"
+#include "graph/storage.h"
 #include "network/facts.h"
 #include "nn/layers.h"
 #include "ops/elementwise/elementwise.h"

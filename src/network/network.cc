@@ -7,6 +7,7 @@
 #include "base/utf8.h"
 #include "compile/value_names.h"
 #include "graph/dependence.h"
+#include "graph/text.h"
 #include "network/facts.h"
 #include "ops/registry.h"
 #include "snug/error.h"

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "graph/dependence.h"
+#include "graph/text.h"
 #include "network/facts.h"
 #include "network/filled_places.h"
 

@@ -6,6 +6,7 @@
 
 #include "base/id_vector.h"
 #include "graph/builder.h"
+#include "graph/text.h"
 #include "network/facts.h"
 #include "ops/fed_names.h"
 

@@ -2,6 +2,7 @@
 // Which states and decay a parameter gets. The steps themselves are compared with PyTorch in
 // tests/nn.
 #include "optim/optimizer.h"
+#include "graph/storage.h"
 
 #include <gtest/gtest.h>
 

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "data/row_files.h"
+#include "data/rows.h"
 #include "data/source.h"
 
 namespace snug::run_rows {

@@ -9,6 +9,7 @@
 
 #include "base/listed.h"
 #include "data/row_files.h"
+#include "data/rows.h"
 #include "data/source.h"
 #include "io/file.h"
 #include "io/weight_files.h"

@@ -2,6 +2,7 @@
 #include "run_rows/skipped_rows.h"
 
 #include "base/stop.h"
+#include "data/rows.h"
 #include "io/buffered_file.h"
 
 namespace snug::run_rows {

@@ -10,8 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "data/rows.h"
-
+#include "data/row_reader.h"
 #include "io/file.h"
 
 namespace snug::run_rows {

@@ -8,6 +8,8 @@
 #include "base/check.h"
 #include "base/stop.h"
 #include "graph/op_def.h"
+#include "graph/storage.h"
+#include "graph/text.h"
 
 namespace snug {
 namespace {

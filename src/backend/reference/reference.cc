@@ -5,6 +5,7 @@
 
 #include "backend/host_queue.h"
 #include "base/half.h"
+#include "graph/text.h"
 
 namespace snug {
 
