@@ -60,7 +60,8 @@ const std::atomic<bool>* interrupt_flag() { return &stop_requested; }
 
 namespace {
 
-// Of the verbs that plan a training step; a plan that is replayed says what is recomputed.
+// The variable counts for the verbs that plan a training step; a plan that is replayed says by
+// itself what is recomputed.
 std::string_view recompute_variable(const std::string& verb, const Arguments& arguments) {
   if (verb != "plan" && verb != "train" && verb != "verify" && verb != "explain") return {};
   const char* value = arguments.plan_file.empty() ? std::getenv("RECOMPUTE") : nullptr;

@@ -36,7 +36,7 @@ class Team {
   /// Waits until every thread of the caller's team is here.
   void barrier();
 
-  /// Of the calling thread: its number in its team, and the size of that.
+  /// The calling thread's number in its team, and the size of that team.
   [[nodiscard]] static int rank();
   [[nodiscard]] static int size();
 

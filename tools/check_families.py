@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Checks that a model family's name appears in its own folder alone.
+"""Checks that a model family's name appears only in its own folder.
 
 The families are the words of src/models/families.cmake. Outside of src/models/FAMILY and of tests nothing includes a family's
 headers, names its types (BertConfig, build_bert_classifier, bert_preset), writes its name as a text ("bert", "bert-base"), or asks
-which of several types a configuration holds; and what a family's rows are is asked in src/run_rows/input.cc and by tasks alone. Comments may give
+which of several types a configuration holds; and what a family's rows are is asked only in src/run_rows/input.cc and by tasks. Comments may give
 examples.
 """
 import pathlib

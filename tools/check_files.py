@@ -71,7 +71,7 @@ HARMLESS = [
 def main():
     if sys.argv[1:] == ["--test"]:
         return test("files", errors_of, PLANTED, HARMLESS, {"src/data/reader_test.cc": PLANTED, "src/io/reader.cc": PLANTED[:-1]})
-    return check("files", errors_of, "opened and parsed in src/io alone")
+    return check("files", errors_of, "opened and parsed only in src/io")
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-CHECKED = ("docs", "README.md", "CONTRIBUTING.md", "SECURITY.md", "include", "src/choose", "src/compile", "src/spec", "tests/corpus/README.md", "bench/results")
+CHECKED = ("docs", "README.md", "CONTRIBUTING.md", "SECURITY.md", "include", "src", "cli", "tests/corpus/README.md", "bench/results")
 KINDS = (".md", ".h", ".inc", ".cc", ".py", ".json")
 GENERATED = "<!-- This file is generated"
 

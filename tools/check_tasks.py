@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks that a task's name appears in its own file alone.
+"""Checks that a task's name appears only in its own file.
 
 The tasks are the words of src/tasks/tasks.cmake. Outside of src/tasks/TASK.cc and of tests nothing writes a task's name as a text
 that is no sentence, nor calls its function; src/models/config_reader.cc has Hugging Face's problem_type, whose words may be the same.

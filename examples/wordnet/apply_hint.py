@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Takes the first hint of a refusal that leaves the memory alone, and shows that the run fits with it.
+"""Takes the first hint of a refusal that does not ask for more memory, and shows that the run fits with it.
 
     apply_hint.py REFUSAL.txt COMMAND WORD ...      runs COMMAND WORD ... HINT --json
 """

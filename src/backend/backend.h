@@ -62,8 +62,9 @@ class Backend {
   [[nodiscard]] virtual int64_t storage_bytes(const TensorType& type) const = 0;
   /// Predicted seconds that a byte costs which is kept for the backward part, beside the ops'.
   [[nodiscard]] virtual double kept_seconds_per_byte() const { return 0; }
-  /// Of these bytes together, the share that no cache holds: for the operands of an op, how much of
-  /// the way from `seconds` to `far_seconds` it is; for a whole step, what it does not save.
+  /// The share of so many bytes together that no cache holds. For the operands of an op it says how
+  /// far on the way from `seconds` to `far_seconds` the op is; for a whole step, which share of
+  /// what caches save is lost.
   [[nodiscard]] virtual double share_from_memory(double /*bytes*/) const { return 0; }
   /// Columns of the panels in which its products of few rows would rather have their weights
   /// (ops/packed_matmul); 0: no product gains by it.

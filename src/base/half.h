@@ -48,7 +48,7 @@ struct Bf16x8 {
 [[nodiscard]] inline Bf16 round_to_bf16(float x, uint32_t word) {
   return {static_cast<uint16_t>((bits_to_round(x) + (word & 0xFFFF)) >> 16)};
 }
-/// Of the upper 24 bits of an f32.
+/// The two parts that hold the upper 24 bits of an f32.
 [[nodiscard]] inline Bf16x8 split_bf16x8(uint32_t upper) {
   return {static_cast<uint16_t>((upper + 0x80) >> 8), static_cast<int8_t>(upper & 0xFF)};
 }

@@ -14,7 +14,8 @@
 namespace snug {
 namespace {
 
-// Of the mapping that begins at `data`, a line of the system's table; empty: there is none.
+// The line of this field in the system's table, for the mapping that begins at `data`; empty: there
+// is none.
 std::string line_of(const std::byte* data, const std::string& field) {
   std::ostringstream begin;
   begin << std::hex << reinterpret_cast<uintptr_t>(data) << "-";

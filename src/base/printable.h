@@ -7,7 +7,7 @@
 
 namespace snug {
 
-/// Of several lines: ends of lines and tabs stay.
+/// A text of several lines: ends of lines and tabs stay.
 [[nodiscard]] std::string printable(const std::string& text);
 /// A name within a line, of a label, say: ends of lines and tabs are spelled out, too.
 [[nodiscard]] std::string printable_name(const std::string& name);

@@ -10,7 +10,7 @@
 namespace snug {
 
 inline constexpr int64_t kPageBytes = 4096;
-/// Of x86, and of Arm with pages of 4 KiB.
+/// The size of a large page on x86, and on Arm with pages of 4 KiB.
 inline constexpr int64_t kLargePageBytes = int64_t{2} << 20;
 
 [[nodiscard]] constexpr int64_t round_up(int64_t value, int64_t multiple) {

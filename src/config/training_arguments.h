@@ -26,7 +26,7 @@ struct TrainingArgument {
   std::string_view name;
   FieldFate fate = FieldFate::anyway;
   /// Values that ask for what happens anyway, in the form of plain_value(), with "|" between them.
-  /// Of a kept field: "none" where that is the key's default, and what else means it.
+  /// A kept field has "none" here where that is the key's default, and what else means it.
   std::string_view accepted;
   std::string_view meaning;    // what Snug does, as a sentence without its end
   std::string_view otherwise;  // what to do instead of giving another value, or for what it means

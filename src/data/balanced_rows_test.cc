@@ -13,7 +13,8 @@ namespace {
 
 constexpr int64_t kRows = 100'000;
 
-// Of 100,000 rows: 1 of class 3, 100 of class 0, no row of class 2, the rest of class 1.
+// Among 100,000 rows 1 is of class 3, 100 are of class 0, none is of class 2, the rest are of class
+// 1.
 int32_t label_of(int64_t row) { return row == 77 ? 3 : row % 1000 == 5 ? 0 : 1; }
 
 BalancedRows balanced(const TemporaryFolder& folder, uint64_t seed = 9) {

@@ -182,7 +182,7 @@ class CacheBuilder {
     } while (encoded_.has_more);
   }
 
-  // Of a dropped row, as the file spells it.
+  // Remembers the label of a dropped row as the file spells it.
   void remember_label(const Row& row) {
     if (spec_.label_use != LabelUse::find || !has_labels() || !row.label) return;
     for (const std::string& label : row.label->items) {

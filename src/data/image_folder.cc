@@ -46,7 +46,7 @@ class FramedImages {
     file_ = io::read_all(path, kMostImageFileBytes);
     return file_;
   }
-  /// Of what bytes_of read.
+  /// Decodes what bytes_of read.
   [[nodiscard]] RgbImage image_of(const ImagePlace& place) const {
     const std::string path = path_of(place);
     const auto bytes = std::as_bytes(std::span(file_));
@@ -145,7 +145,7 @@ class ImageCacheBuilder {
     log_.policy = spec.bad_rows;
   }
 
-  /// Of the images as they are now. They are read, not decoded.
+  /// The key of the images as they are now. They are read, not decoded.
   [[nodiscard]] std::string key() {
     io::Sha256 key;
     begin_key(spec_, classes_, key);

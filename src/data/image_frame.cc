@@ -17,8 +17,8 @@ struct Cut {
   int64_t count = 0;  // pixels
 };
 
-/// Of one side. What is half a pixel goes behind the middle where the image is larger, in front of
-/// it where it is smaller.
+/// How one side is cut. An odd pixel is taken off at the end where the image is larger, and added
+/// at the beginning where it is smaller.
 Cut cut_of(int64_t side, int64_t wanted) {
   if (side >= wanted) return {.from = (side - wanted) / 2, .to = 0, .count = wanted};
   return {.from = 0, .to = (wanted - side + 1) / 2, .count = side};

@@ -29,7 +29,7 @@ struct ImageFrame {
   ImageSize crop{};  // the middle of the result, with zeros around what is smaller; 0: all of it
 
   [[nodiscard]] bool crops() const { return crop.width > 0; }
-  /// Of an image of this size.
+  /// The sizes that an image of this size has when it is resized, and in the end.
   [[nodiscard]] ImageSize resized_to(const ImageSize& from) const;
   [[nodiscard]] ImageSize result_of(const ImageSize& from) const;
   /// The size of every result; 0 where it follows from the image.

@@ -23,7 +23,7 @@ int word_at_of(std::span<const std::byte> file, size_t at) {
   return byte_at(file, at) << 8 | byte_at(file, at + 1);
 }
 
-/// Of a marker that begins a frame: the size stands behind it.
+/// Whether a marker begins a frame, behind which the size stands.
 bool begins_frame(int marker) {
   return marker >= 0xC0 && marker <= 0xCF && marker != 0xC4 && marker != 0xC8 && marker != 0xCC;
 }

@@ -103,7 +103,8 @@ class PngReader {
   png_infop info_;
 };
 
-/// Of grey in 16 bits, in place: what is above 255 is white, as in Pillow.
+/// Makes three bytes of each pixel of grey in 16 bits, in place. What is above 255 is white, as in
+/// Pillow.
 void widen_deep_grey(uint8_t* row, int64_t width) {
   for (int64_t x = width; x-- > 0;) {
     const uint8_t value = row[2 * x] != 0 ? uint8_t{255} : row[2 * x + 1];

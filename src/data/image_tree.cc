@@ -58,7 +58,7 @@ class Walk {
       }
     }
   }
-  /// Of the folder itself, where classes are asked for.
+  /// Counts the files of the folder itself, where classes are asked for.
   void pass_over_files() {
     for (const std::string& name : visible_names(folder_))
       count_.others += io::is_folder(folder_ + "/" + name) ? 0 : 1;

@@ -24,7 +24,7 @@ class JsonArray {
   /// behind that one.
   [[nodiscard]] bool next(std::string& text, int64_t affordable_bytes);
 
-  /// Of the element that was read last, counted from 1.
+  /// The line and the number of the element that was read last, counted from 1.
   [[nodiscard]] int64_t line() const { return first_line_; }
   [[nodiscard]] int64_t number() const { return number_; }
 

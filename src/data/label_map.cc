@@ -265,7 +265,7 @@ std::optional<int32_t> find_class(const Labels& model, const NamedNumbers& numbe
   const std::optional<double> value = spelled_number(label);
   const std::optional<int32_t> id = value ? numbers.find(*value) : std::nullopt;
   if (!id) return std::nullopt;
-  // Of whole numbers a double does not tell all apart.
+  // A double does not tell all whole numbers apart.
   const std::optional<int64_t> own = number_in<int64_t>(label);
   const std::optional<int64_t> found = number_in<int64_t>(model.name(*id));
   return own && found && *own != *found ? std::nullopt : id;

@@ -45,7 +45,7 @@ class RowStore {
   [[nodiscard]] virtual const Labels& labels() const = 0;
   /// Changes with any content, label or order of the rows: save it in checkpoints.
   [[nodiscard]] virtual uint64_t content_hash() const = 0;
-  /// Of all columns of a row together: as many as any row has.
+  /// The most values that any row has in all of its columns together.
   [[nodiscard]] virtual int64_t most_values() const = 0;
   /// The row's columns in the order of their RowForm. Allocates nothing where `out` was reserved
   /// for most_values().

@@ -25,7 +25,7 @@ class InputTypes {
   [[nodiscard]] bool has(size_t index) const {
     return index < types_.size() && types_[index].has_value();
   }
-  /// Of an input that is given: asking for another is a bug, and is Error{internal}.
+  /// The type of an input that is given. Asking for another is a bug, and is Error{internal}.
   [[nodiscard]] const TensorType& operator[](size_t index) const;
   /// In order, absent ones among them.
   [[nodiscard]] auto begin() const { return types_.begin(); }

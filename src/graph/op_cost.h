@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a run of an op costs: what it computes and moves, and how a machine's speed at it is learnt.
-// For predictions and plans alone; no result depends on it.
+// Only predictions and plans use it; no result depends on it.
 #pragma once
 
 #include <cstdint>
@@ -49,7 +49,7 @@ struct RateProbe {
   std::optional<Finds> finds = {};  // where this node finds other operands than most of its op
 };
 
-/// Of an ordinary machine: two cores of a server CPU.
+/// The rate of an ordinary machine: two cores of a server CPU.
 struct UsualRate {
   double per_call = 0;
   double per_flop = 0;

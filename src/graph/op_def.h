@@ -208,16 +208,16 @@ struct OpDef {
   bool repeats = false;
   /// Normalises by statistics of input 0 over all of its axes but the last.
   bool has_statistics = false;
-  /// Of an op that a caller's program defines: its kernel comes with it. Null: backends list
+  /// The kernel of an op that a caller's program defines, which comes with it. Null: backends list
   /// theirs.
   std::shared_ptr<const CallersKernel> callers_kernel = nullptr;
   /// How the rows of a batch go through it. Null: a row of its output may depend on every row.
   RowFlowFn row_flow = nullptr;
-  /// What becomes of it where a network computes in 16 bits. Left alone: it stays in f32.
+  /// What becomes of it where a network computes in 16 bits. By default it stays in f32.
   Precision precision = {};
 };
 
-/// Of an attribute of this op: whether it decides neither kernel choice, scratch nor cost.
+/// Whether this attribute of the op decides neither kernel choice, scratch nor cost.
 [[nodiscard]] bool is_neutral(const OpDef& op, std::string_view attr);
 
 /// The node's attribute of this role; null where its op has none.

@@ -11,7 +11,7 @@
 namespace snug::io {
 namespace {
 
-/// Of a tensor that is read or written a few rows at a time.
+/// The rows of a tensor that is read or written a few of them at a time.
 struct Rows {
   int64_t count = 0;
   int64_t columns = 0;

@@ -30,7 +30,7 @@ class CsvRecord {
     return std::string_view(bytes_).substr(begin, ends_[i] - begin);
   }
   [[nodiscard]] const std::string& bytes() const { return bytes_; }
-  /// Of the file, where it begins; counted from 1.
+  /// The line of the file on which the record begins, counted from 1.
   [[nodiscard]] int64_t line() const { return line_; }
 
   void begin(int64_t line);

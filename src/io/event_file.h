@@ -12,7 +12,7 @@
 
 namespace snug::io {
 
-/// Of Castagnoli, as in RFC 3720.
+/// The CRC with Castagnoli's polynomial, as in RFC 3720.
 [[nodiscard]] uint32_t crc32c(std::string_view bytes);
 
 /// When, in seconds since 1970, and behind which update.
@@ -43,7 +43,8 @@ class EventFile {
   File file_;
 };
 
-/// Of a new file in `folder`: its name sorts behind those that are there. Makes the folder.
+/// The path of a new file in `folder`, whose name sorts behind those that are there. Makes the
+/// folder.
 [[nodiscard]] std::string next_event_file(const std::string& folder, int64_t wall_seconds);
 
 }  // namespace snug::io

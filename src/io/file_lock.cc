@@ -66,7 +66,7 @@ Identity own_identity() {
           .host = or_unknown(host)};
 }
 
-// Of a file that is not ours, or was cut off, some fields are empty.
+// Some fields stay empty where the file is not ours, or was cut off.
 Identity parse(const std::string& text) {
   const std::vector<std::string_view> fields = words_in(text);
   const auto field = [&](size_t i) { return std::string(i < fields.size() ? fields[i] : ""); };

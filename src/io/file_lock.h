@@ -24,8 +24,8 @@ class FileLock {
   ~FileLock();
 
   [[nodiscard]] bool is_held() const { return is_held_; }
-  /// Of one that is not held: "process 12 on host7", where a file says it, and what to remove if
-  /// that process is no more. Empty under flock.
+  /// Who holds the lock where this process does not: "process 12 on host7", where a file says it,
+  /// and what to remove if that process is no more. Empty under flock.
   [[nodiscard]] const std::string& owner() const { return owner_; }
   /// The file that stands for the lock; empty under flock.
   [[nodiscard]] const std::string& owner_file() const { return owner_file_; }

@@ -14,7 +14,7 @@ struct Bracket {
   size_t end = 0;  // behind it
 };
 
-/// Of the pattern's bracket at `begin`; nothing where it is not closed, and so a plain byte.
+/// Reads the pattern's bracket at `begin`; nothing where it is not closed, and so a plain byte.
 std::optional<Bracket> read_bracket(std::string_view pattern, size_t begin, char byte) {
   size_t at = begin + 1;
   const bool is_negated = at < pattern.size() && (pattern[at] == '!' || pattern[at] == '^');

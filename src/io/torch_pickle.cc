@@ -74,7 +74,7 @@ struct Value {
   int64_t number = 0;  // of booleans, integers; elements of a storage
 };
 
-/// Of a dict, a chain: entries of several dicts are made in turns.
+/// An entry of a dict. They are chained, since entries of several dicts are made in turns.
 struct Entry {
   uint32_t key = 0;
   uint32_t value = 0;
@@ -373,7 +373,7 @@ class Machine {
     }
   }
 
-  // Of all that lies on the stack from there.
+  // Makes a tuple of all that lies on the stack from `begin` on.
   void push_tuple(size_t begin) {
     const Value tuple{.kind = ValueKind::tuple,
                       .first = static_cast<uint32_t>(items_.size()),

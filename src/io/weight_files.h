@@ -43,7 +43,7 @@ class WeightFiles {
   void read_f32(std::string_view name, std::span<float> dst) const {
     file_of(name).read_f32(name, dst);
   }
-  /// Of all files, and the index.
+  /// Bytes that the tables of all files take, and the index.
   [[nodiscard]] int64_t table_bytes() const;
 
  private:

@@ -232,7 +232,7 @@ void append_labels(nlohmann::ordered_json& json, const std::vector<std::string>&
     const std::string number = std::to_string(id);
     const std::string name = labels.empty() ? "LABEL_" + number : labels[static_cast<size_t>(id)];
     names.push_back({number, name});
-    // Of a name that several have, the last counts, as in a dict.
+    // Where several ids have one name, the last counts, as in a dict.
     const auto [place, is_new] = place_of.emplace(name, ids.size());
     if (is_new) {
       ids.push_back({name, id});

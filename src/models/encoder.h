@@ -78,7 +78,7 @@ void append_encoder_head(nlohmann::ordered_json& json, const EncoderConfig& conf
                          const std::string& classes);
 /// Throws Error{bad_config} at `where` for sizes that cannot be, of what read_layers() reads.
 void check_layers(const EncoderConfig& config, const std::string& where);
-/// Of all fields, and the head. `dropout`: before the classifier.
+/// Checks all fields, and the head. `dropout`: before the classifier.
 void check_encoder(const EncoderConfig& config, double dropout, const std::string& where);
 /// What a family's take_facts and init_rule do.
 void take_encoder_facts(const ModelFacts& facts, EncoderConfig& config);
@@ -96,7 +96,7 @@ class EncoderGraph {
   /// Declares the fed values: ids, mask, types where there is more than one, random numbers where
   /// anything draws some.
   void declare_inputs(SequenceModel& model, bool head_is_random);
-  /// Of positions 0 ... T - 1, or of `position_ids` i32(B, T).
+  /// The sum of all embeddings, with positions 0 ... T - 1 or `position_ids` i32(B, T).
   [[nodiscard]] ValueId embeddings(ValueId position_ids = kNone);
   /// As BertLayer calls its parts.
   [[nodiscard]] ValueId layer(ValueId x);
@@ -106,7 +106,7 @@ class EncoderGraph {
   [[nodiscard]] ValueId logits(std::span<const ValueId> layers, double dropout,
                                const std::function<ValueId(ValueId last)>& own,
                                const char* classifier = "classifier");
-  /// Of the heads over q, k and v by these names.
+  /// Self-attention over projections that are called as BertSelfAttention's: query, key, value.
   [[nodiscard]] ValueId attend(ValueId x);
   [[nodiscard]] ValueId drop(ValueId x) {
     return nn::dropout(b_, x, model_->rng, config_.hidden_dropout_prob);

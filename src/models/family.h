@@ -123,7 +123,7 @@ class ModelFamily {
   /// null).
   [[nodiscard]] virtual ArchitecturePtr read(std::string_view json, const std::string& file,
                                              std::vector<std::string>* ignored) const = 0;
-  /// Of any weight of the family's networks: the family's own, or a part of Snug's own head.
+  /// The role of a weight of the family's networks, which may be a part of Snug's own head.
   [[nodiscard]] WeightRole role(const std::string& parameter) const;
   /// A tensor of a file, of no use to the network, whose name is one of this family's encoder or
   /// classifier: the file is another network's.

@@ -27,7 +27,7 @@ std::vector<double> numbers(int64_t count) {
   return all;
 }
 
-// Of a head over one layer, whose hidden states are an input.
+// Logits of a head over one layer, whose hidden states are an input.
 std::vector<double> logits_of(int64_t samples, bool has_rng) {
   GraphBuilder b(op_registry(), "head");
   const ValueId x = b.input("x", {DType::f32, {kRows, kTokens, kHidden}});

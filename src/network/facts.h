@@ -45,7 +45,7 @@ struct NetworkFacts {
   std::vector<std::string> outputs;
   std::string coupling;       // of rows in training; empty: none
   std::string eval_coupling;  // in evaluation
-  /// Of the graph built last: values whose rows must depend on their own row only.
+  /// Values of the graph built last whose rows must depend only on their own row.
   std::vector<ValueId> by_row;
   bool counts_padding = false;  // what fills shorter rows up may count
   /// Weights of parts that share theirs, and how many parts have each where there are the most.
@@ -108,7 +108,7 @@ struct RowProbe {
   bool has_gradients = false;  // of its callers' ops
   DrawNumbering draws = DrawNumbering::operands;
 };
-/// Of every node what it is and computes with: its op and its attributes, but shapes.
+/// A digest for every node of what it is and computes with: its op and its attributes, but shapes.
 [[nodiscard]] std::vector<uint64_t> op_digests(const Graph& graph);
 /// Why the rows of one of these values depend on each other: the first op that couples them; empty
 /// where none does. Inputs are told by name.

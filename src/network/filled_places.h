@@ -41,7 +41,7 @@ struct Filled {
 
 /// Whether filled_by knows the op: element by element, of one to three operands.
 [[nodiscard]] bool is_elementwise(const Node& node);
-/// Of the output of such an op; `b` and `c` where it has so many operands.
+/// What fills the output of such an op; `b` and `c` count where it has so many operands.
 [[nodiscard]] Filled filled_by(const Node& node, const Filled& a, const Filled& b, const Filled& c);
 
 }  // namespace snug

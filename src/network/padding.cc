@@ -18,7 +18,7 @@
 namespace snug {
 namespace {
 
-/// Of a value: a number that it is everywhere, and its axes that follow a length.
+/// What is known of a value: a number that it is everywhere, and its axes that follow a length.
 struct Places {
   std::optional<double> constant;
   std::map<size_t, Filled> axes;
@@ -96,7 +96,7 @@ class PaddingFlow {
     }
     return reaches;
   }
-  // Of an operand, along the axis that becomes this one of the output (aligned at the last).
+  // What fills an operand along the axis that becomes this one of the output (aligned at the last).
   [[nodiscard]] Filled operand(const Node& node, size_t i, size_t axis) const {
     if (i >= node.inputs.size() || node.inputs[i] == kNone) return same_everywhere({});
     const Places& places = places_[node.inputs[i]];

@@ -115,8 +115,8 @@ std::string other_network(const Graph& graph, const Graph& other) {
   return {};
 }
 
-// Of a caller's op: its gradient alone, as the op's own graph. Rows of its inputs must get theirs
-// from the rows of what flows back.
+// Whether the gradient of a caller's op, built as a graph of its own, keeps rows apart: the
+// gradient of an input's row must come from the same row of what flows back.
 bool keeps_rows_apart(const RowProbe& probe, const Node& of_network, const Flow& flow) {
   const auto* const gradient = std::get_if<VjpFn>(&*of_network.op->gradient);
   if (gradient == nullptr) return true;

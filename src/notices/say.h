@@ -22,7 +22,7 @@ void warn(const RunOptions& options, const std::vector<Warning>& warnings);
 /// The same options; warnings are appended to `warnings`, too, which outlives them.
 [[nodiscard]] RunOptions gathering(const RunOptions& options, std::vector<Warning>& warnings);
 
-/// Of a warning; of nothing 0.
+/// The share that a warning states; 0 of nothing.
 [[nodiscard]] double share_of(int64_t part, int64_t whole);
 /// "12.3 %"
 [[nodiscard]] std::string share_text(double share);

@@ -46,8 +46,8 @@ struct CaseInput {
   double low = 0;
   double high = 1;
   std::vector<double> values = {};
-  // Of Domain::derived: the op, which inputs of this case it reads (-1: absent), its attributes,
-  // which output is taken.
+  // What Domain::derived runs: the op, which inputs of this case it reads (-1: absent), its
+  // attributes, which output is taken.
   std::string op = {};
   std::vector<int> op_inputs = {};
   Attrs op_attrs = {};

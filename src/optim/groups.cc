@@ -76,8 +76,8 @@ std::vector<const GroupRule*> rules_of(const std::vector<std::string>& names,
 std::vector<int64_t> layers_of(const std::vector<std::string>& names) {
   std::unordered_map<std::string, int64_t> layer_of;  // by unit
   std::vector<int64_t> layers;
-  // Of no layer, and behind the beginning of the newest. Where a layer ends says nothing: adapters
-  // stand behind the head, with the names of the layers that they are in.
+  // Names that are of no layer, and stand behind the beginning of the newest. Where a layer ends
+  // says nothing: adapters stand behind the head, with the names of the layers that they are in.
   std::vector<size_t> behind;
   for (const std::string& name : names) {
     stop_point();

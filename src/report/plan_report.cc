@@ -24,7 +24,8 @@ std::string bar(int64_t bytes, int64_t whole) {
   return text;
 }
 
-/// Of rows that print the same budget the plan's own, else the fastest, which is the last.
+/// Keeps one of the rows that print the same budget: the plan's own, else the fastest, which is the
+/// last.
 std::vector<PriceRow> told_apart(const std::vector<PriceRow>& rows) {
   std::vector<PriceRow> out;
   for (const PriceRow& row : rows) {

@@ -48,7 +48,7 @@ struct ProcessNeeds {
 /// Beside resident values and arena, for the whole run. A multiple of a page.
 [[nodiscard]] int64_t process_reservation(const ProcessNeeds& needs);
 
-/// Of the whole process before resident values and arena exist: reading data, learning a
+/// What the whole process takes before resident values and arena exist: reading data, learning a
 /// vocabulary, planning. A multiple of a page.
 [[nodiscard]] int64_t startup_reservation(const ProcessNeeds& needs);
 

@@ -16,7 +16,8 @@
 
 namespace snug::run_model {
 
-/// Of a run: the tensors that a session saves, by their names in the file, and the base's path.
+/// The adapter_config.json of a run: the tensors that a session saves, by their names in the file,
+/// and the base's path.
 [[nodiscard]] std::string adapter_config_json(const Model& model, const Session& session);
 
 /// Whether the folder of the base model does not have this weight.
@@ -56,7 +57,7 @@ class BaseDigest {
  public:
   /// The next values of a weight.
   void add(const std::string& weight, std::span<const float> values);
-  /// Of all; empty where there were none.
+  /// The digest of all of them; empty where there were none.
   [[nodiscard]] std::string finish();
 
  private:

@@ -43,7 +43,7 @@ data::ImageNormalization read_normalization(const io::JsonValue& file) {
   return normalization;
 }
 
-// Of transformers' processors, what changes values whatever the image's size.
+// Steps of transformers' processors that change values whatever the image's size.
 constexpr const char* kOtherSteps[] = {"do_align_long_axis",
                                        "do_color_quantize",
                                        "do_flip_channel_order",

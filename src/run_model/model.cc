@@ -22,7 +22,7 @@ void check_length(const RunConfig& config, const Model& model) {
 }
 
 // Files of the first years call a layer norm's weight gamma and its bias beta: TensorFlow's names.
-// Of every family and of no other norm, as transformers reads them. Empty: there is no such name.
+// Every family's do, and no other norm's, as transformers reads them. Empty: there is no such name.
 std::string old_norm_name(const std::string& name) {
   for (const auto& [today, old] :
        {std::pair<std::string_view, std::string_view>{"weight", "gamma"}, {"bias", "beta"}}) {

@@ -50,7 +50,7 @@ struct Model {
   TextLimits limits;                       // of the run's texts
 
   [[nodiscard]] const models::ModelFamily& family() const { return architecture->family(); }
-  /// Of the program for rows of this length.
+  /// The size of the program for rows of this length.
   [[nodiscard]] models::ProgramSize size(int64_t length) const;
   [[nodiscard]] std::string config_json() const;
   /// The name of a weight in model.safetensors.
@@ -59,7 +59,7 @@ struct Model {
   [[nodiscard]] std::vector<std::string> spellings(const std::string& parameter) const;
   [[nodiscard]] models::WeightRole role(const std::string& parameter) const;
   [[nodiscard]] InitRule init_rule(const std::string& parameter, const Shape& shape) const;
-  /// Of all labels: LABEL_0, LABEL_1, ... where the file names none.
+  /// The names of all labels: LABEL_0, LABEL_1, ... where the file names none.
   [[nodiscard]] std::vector<std::string> label_names() const;
   [[nodiscard]] tasks::Context task_context() const { return {data::told_apart(labels), settings}; }
   /// Another `architecture`: refuses sizes that cannot be, and reads `traits` anew.

@@ -11,8 +11,8 @@ namespace snug::run_model {
 /// Holds a copy of what it needs.
 [[nodiscard]] Network network_of(const Model& model);
 
-/// Of a model with new rows (Model::resized_from): the weights before the head whose shapes were
-/// others.
+/// The weights before the head that have other shapes in a model with new rows
+/// (Model::resized_from).
 [[nodiscard]] std::vector<std::string> resized_weights(const Model& before, const Model& now);
 
 }  // namespace snug::run_model

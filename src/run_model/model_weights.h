@@ -32,8 +32,9 @@ struct WeightMatch {
   /// rows; its tensors, called as a classifier's are, are among `unused`.
   std::string other_head;
 };
-/// Of `model` as its config.json describes it. Only a whole classifier or pooler may be absent.
-/// Throws Error{bad_data} with everything that is missing, of another shape or left over.
+/// Matches the weights of `model` as its config.json describes it. Only a whole classifier or
+/// pooler may be absent. Throws Error{bad_data} with everything that is missing, of another shape
+/// or left over.
 [[nodiscard]] WeightMatch match_weights(const Model& model);
 /// Whether any weight of the classifier is in the model's folder or beside its adapters. Asks for
 /// no task.

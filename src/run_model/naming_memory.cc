@@ -14,13 +14,13 @@ namespace {
 constexpr int64_t kKiB = 1 << 10;
 constexpr int64_t kMiB = 1 << 20;
 
-// Of a part of a graph that only says its weights, and their list: 29 KiB measured for a layer of
-// BERT, 30 for two blocks of a residual network.
+// Bytes of a part of a graph that only says its weights, and of their list: 29 KiB measured for a
+// layer of BERT, 30 for two blocks of a residual network.
 constexpr int64_t kNamingBytes = 16 * kMiB;
 constexpr int64_t kNamingBytesOfPart = 32 * kKiB;
 constexpr int64_t kNamingBytesOfLayerPart = 2 * kKiB;  // few nodes, weights alone: 1.8 measured
 
-/// Of the whole process, as measured, without room.
+/// Bytes of the whole process, as measured, without room.
 int64_t naming_bytes(const Model& model) {
   const models::ProgramSize size = model.size(1);
   return kNamingBytes + kNamingBytesOfPart * size.parts +

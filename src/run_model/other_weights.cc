@@ -24,7 +24,7 @@ constexpr int kDepth = 4;  // of subfolders; links may lead in a circle
 constexpr std::string_view kHarmlessNames[] = {".ds_store", ".gitattributes", ".gitignore",
                                                ".gitkeep", ".gitmodules", ".snug.complete",
                                                "cachedir.tag", "dockerfile", "latest", "makefile",
-                                               // Of a Trainer: its arguments alone.
+                                               // Only a Trainer's arguments.
                                                "training_args.bin"};
 
 constexpr std::string_view kHarmlessBegins[] = {
@@ -134,7 +134,7 @@ std::string hint_of_subfolder(const std::string& folder, const std::string& file
                    shell_word(path) + " " + shell_word(folder + "/");
 }
 
-// Of the forms that a converter of their own reads; else empty.
+// The hint for forms that a converter of their own reads; else empty.
 std::string hint_of_trainer(const std::string& folder, const std::string& name) {
   if (name.ends_with("_model_states.pt") || name.ends_with("_optim_states.pt"))
     return "DeepSpeed's own zero_to_fp32.py, which it writes beside its parts, makes one file of "

@@ -13,7 +13,8 @@ namespace snug::run_model {
 /// `output_dir` is the run's own and does not count.
 void refuse_other_weights(const std::string& folder, const std::string& output_dir);
 
-/// Of the folders in it, the newest checkpoint with config.json and weights; empty: there is none.
+/// The newest checkpoint with config.json and weights among the folders in `folder`; empty: there
+/// is none.
 [[nodiscard]] std::string model_folder_in(const std::string& folder);
 
 }  // namespace snug::run_model

@@ -92,7 +92,7 @@ data::Split split_of(const RunConfig& config, const data::RowStore& rows,
                      const data::RowForm& form) {
   const auto seed = static_cast<uint64_t>(config.seed);
   if (!config.stratify) return data::split_rows(rows.rows(), config.validation_split, seed);
-  // Of the tasks that take the key a row has one label.
+  // A row has one label in every task that takes the key.
   data::RowColumns values;
   return data::split_by_label(rows.rows(), label_reader(rows, form, values),
                               config.validation_split, seed);

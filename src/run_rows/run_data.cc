@@ -24,7 +24,7 @@
 namespace snug::run_rows {
 namespace {
 
-/// Of a word of the key; 0: what the header says.
+/// The delimiter that a word of the key stands for; 0: what the header says.
 char delimiter_of(const std::string& word) {
   for (const auto& [name, byte] : {std::pair<std::string_view, char>{"comma", ','},
                                    {"semicolon", ';'},

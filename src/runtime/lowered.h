@@ -14,8 +14,8 @@ struct Lowered {
   plan::Problem problem;
   IdVector<std::vector<NodeId>> nodes_of_op;   // planner op -> graph nodes, run in this order
   IdVector<plan::StorageId> storage_of_value;  // graph value -> storage
-  /// Of the time of all ops together, as a share of it: as if every kind of kernel were wrong in
-  /// the same direction.
+  /// How wrong the time of all ops together may be, as a share of it: as if every kind of kernel
+  /// were wrong in the same direction.
   double seconds_uncertainty = 0;
 };
 

@@ -25,11 +25,11 @@ struct CodedRows {
         first_row(row),
         first(row * columns),
         count(elements) {}
-  /// Of a weight in 24 bits, where the low parts of these elements stand, counted in bytes.
+  /// Where the low parts of these elements stand in a weight in 24 bits, counted in bytes.
   [[nodiscard]] int64_t first_low() const { return 2 * element_count(type) + first; }
 };
 
-/// Of a weight in 8 bits, one row.
+/// One row of a weight in 8 bits.
 struct CodedRow {
   std::vector<uint8_t> codes;
   std::vector<float> scales;

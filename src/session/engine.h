@@ -57,7 +57,7 @@ class Engine {
       use(at / int64_t{sizeof(T)}, as<const T>(bytes));
     });
   }
-  /// Of all elements.
+  /// The same for all elements.
   template <class T, class Use>
   void for_parts(const std::string& name, Use use) const {
     for_parts<T>(name, 0, range(name).bytes() / int64_t{sizeof(T)}, use);
@@ -121,7 +121,7 @@ class Engine {
     const ByteRange all = program.output(name);
     return as<const T>(bytes_of(*block_, part<T>(all, 0, count, name), buffer));
   }
-  /// Of an output that is one f32.
+  /// The value of an output that is one f32.
   [[nodiscard]] double scalar(const Executable& program, const std::string& name) const;
 
   /// Runs the program that needs the whole arena once on zeros, then clears the resident values
@@ -151,7 +151,7 @@ class Engine {
   [[nodiscard]] ByteRange range(const std::string& name) const {
     return plan_.residents.at(name).range();
   }
-  /// Of `count` elements from `first`, which must be there.
+  /// The range of `count` elements from `first`, which must be there.
   template <class T>
   [[nodiscard]] static ByteRange part(ByteRange all, int64_t first, int64_t count,
                                       const std::string& name) {

@@ -29,7 +29,7 @@ struct ProgramInputs {
 };
 /// The network's inputs that the program has. `is_read`: those that are read from a source.
 [[nodiscard]] ProgramInputs inputs_of(const Graph& graph, const NetworkFacts& facts);
-/// For the outputs alone: what only the loss depends on is not read.
+/// Only for the outputs: what nothing but the loss depends on is not read.
 [[nodiscard]] ProgramInputs inputs_of_outputs(const Graph& graph, const NetworkFacts& facts);
 
 class Feeder : public train::BatchSource {
@@ -63,7 +63,7 @@ class Feeder : public train::BatchSource {
   const RowSource* source_ = nullptr;
   const ProgramInputs* inputs_ = nullptr;
   std::vector<double> totals_;  // by mean
-  // Of the micro-batch that is filled: what the source fills, and all of every input.
+  // Slots of the micro-batch that is filled: what the source fills, and all of every input.
   mutable std::vector<RowSlot> slots_;
   mutable std::vector<std::span<std::byte>> staged_;
 };

@@ -29,7 +29,7 @@ std::optional<NotFinite> find_not_finite(const Engine& engine) {
     const int64_t count = element_count(entry.type);
     std::optional<NotFinite> found;
     if (dtype == DType::f32) found = find_in<float>(engine, name, count);
-    // Of a weight in 24 bits, the 16 of each element that come first.
+    // The first 16 bits of an element tell, also where it has 24.
     if (dtype == DType::bf16 || dtype == DType::bf16x8) found = find_in<Bf16>(engine, name, count);
     if (found) return found;
   }

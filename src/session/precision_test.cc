@@ -21,7 +21,7 @@ constexpr int64_t kWidth = 16;
 constexpr int64_t kHeads = 2;
 constexpr double kHalf = 0x1p-11;  // the rounding of f16
 
-// Of attention, and of masked_softmax, whose mask may also be causal.
+// The op that masks: attention, or masked_softmax, whose mask may also be causal.
 enum class Kind : uint8_t { attention, causal };
 
 Network masked(Kind kind) {
@@ -203,7 +203,7 @@ TEST(Precision, T14_T33_evaluation_between_steps_changes_no_bit) {
       EXPECT_NE(loss, before) << "the weights of an update before";
       before = loss;
       EXPECT_EQ(evaluated.evaluate(data.rows()).loss, loss);
-      // Of a session that has evaluated nothing before: no cast can be older than its weight.
+      // A session that has evaluated nothing before has no cast that is older than its weight.
       Session late(dropped(), options);
       for (int step = 0; step <= i; ++step) (void)late.step(data.rows());
       EXPECT_EQ(late.evaluate(data.rows()).loss, loss);

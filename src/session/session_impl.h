@@ -64,7 +64,8 @@ class Session::Impl {
   void initialize(const std::string& weight, const ResidentLayout::Entry& entry);
   /// Throws Error{bad_config} for a name that there is not.
   [[nodiscard]] const ResidentLayout::Entry& entry(const std::string& tensor) const;
-  /// Of a weight or buffer that these elements are whole rows of; throws Error{bad_config}.
+  /// The columns of a weight or buffer. Throws Error{bad_config} where these elements are no whole
+  /// rows of it.
   [[nodiscard]] int64_t columns_of(const std::string& weight, int64_t first_row,
                                    int64_t elements) const;
 

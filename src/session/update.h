@@ -32,7 +32,7 @@ class BatchSource {
   virtual ~BatchSource() = default;
 
   [[nodiscard]] virtual int64_t rows() const = 0;
-  /// Of the longest rows: decides the program.
+  /// The lengths of the longest rows, which decide the program.
   [[nodiscard]] virtual Lengths length() const = 0;
   /// Fills every input of slots [first_slot, first_slot + micro-batch); those behind the last row
   /// have no weight. `drawn`: UpdateCounts::drawn.

@@ -16,7 +16,7 @@ namespace snug::train {
 /// matter), frozen weights, seed and budget. What rows, process and machine say is left open.
 /// Throws Error{bad_config} for keys that the optimizer has no use for.
 [[nodiscard]] TrainSpec training_spec(const RunConfig& config, int64_t total_steps);
-/// Of what a run trained: precision, how weights are stored, seed and budget.
+/// The spec for evaluating what a run trained: precision, how weights are stored, seed and budget.
 [[nodiscard]] TrainSpec evaluation_spec(const RunConfig& config);
 /// The options of a session with these fields.
 [[nodiscard]] SessionOptions session_options_of(const TrainSpec& spec);

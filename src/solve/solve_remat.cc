@@ -29,7 +29,7 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-// Of a time limit, at most.
+// Shares of a time limit, at most.
 constexpr double kShareOfBounds = 0.2;
 constexpr double kShareOfSearch = 0.9;  // of what is left then
 

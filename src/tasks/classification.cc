@@ -101,7 +101,7 @@ double quadratic_kappa(const ClassCounts& counts, int64_t rows, double squares) 
   return static_cast<double>(better) / static_cast<double>(expected);
 }
 
-// Of two classes the second is what is looked for.
+// The second of two classes is what is looked for.
 std::vector<std::string> scored_labels(const std::vector<std::string>& labels) {
   return labels.size() == 2 ? std::vector{labels[1]} : labels;
 }

@@ -27,7 +27,8 @@ namespace snug::tasks {
 [[nodiscard]] std::vector<std::string> metric_names();
 /// By name or alias; null where the task has none of that name. "loss" is every task's.
 [[nodiscard]] const Metric* find_metric(const Task& task, std::string_view name);
-/// Of a name of metric_names(): it means the same in every task.
+/// Whether a greater value of this metric is better. The name is one of metric_names(), and means
+/// the same in every task.
 [[nodiscard]] bool is_greater_better(std::string_view metric);
 
 }  // namespace snug::tasks

@@ -36,7 +36,7 @@ const Rules& rules_of(SpanScheme scheme) {
 
 bool has(std::string_view letters, char letter) { return letters.find(letter) != letters.npos; }
 
-// Of the letters of all labels.
+// The schemes that the letters of all labels may be of.
 std::vector<SpanScheme> schemes_of(std::string_view letters) {
   const bool ends = has(letters, 'E') || has(letters, 'S');
   const bool lasts = has(letters, 'L') || has(letters, 'U');

@@ -58,7 +58,7 @@ class SpanLabels {
 /// Which of IOB1 and IOB2 rows of right labels are written in.
 class SchemeEvidence {
  public:
-  /// Of one row, word by word; nothing for a word that was cut off.
+  /// Adds one row, word by word; nothing for a word that was cut off.
   void add(const SpanLabels& labels, std::span<const std::optional<size_t>> row);
   /// IOB1 where an I begins a span, and no B stands where IOB1 has none.
   [[nodiscard]] SpanScheme scheme() const;

@@ -82,7 +82,7 @@ struct Task {
   Required<std::vector<std::string>> keys;
   /// Those of them that evaluation and prediction follow: a trained folder keeps them.
   Required<std::vector<std::string>> kept;
-  /// Of the network; fewer say nothing.
+  /// The fewest labels with which a network says anything.
   Required<int64_t> least_labels;
   Required<data::RowForm> rows;
   /// Whether labels that look so are for this task. The first of the list that says so has them.
@@ -94,7 +94,7 @@ struct Task {
   /// Fills a row's share of both.
   Required<void (*)(const data::RowColumns&, const FedRow&)> feed;
   Required<std::vector<Metric>> metrics;
-  /// Of at most so many rows.
+  /// Makes a meter of at most so many rows.
   Required<std::unique_ptr<Meter> (*)(const Context&, int64_t rows)> meter;
   /// What a meter takes for so many rows of a network of so many labels.
   Required<int64_t (*)(const Settings&, int64_t labels, int64_t rows)> bytes_of_rows;

@@ -226,7 +226,7 @@ class TokenMeter final : public Meter {
     return "spans are read as " + scheme + " (span_scheme: " + (given_ ? scheme : "auto") + ")";
   }
 
-  // Of rows that are neither IOB1 nor IOB2, where nothing says which.
+  // Warns of rows that are neither IOB1 nor IOB2, where nothing says which.
   [[nodiscard]] std::vector<Warning> misfits() const {
     const int64_t stray = counts_.size() > 1 ? evidence_.stray() : 0;
     if (stray == 0) return {};

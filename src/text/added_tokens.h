@@ -38,7 +38,7 @@ struct AddedPattern {
 class AddedTokenMatcher {
  public:
   AddedTokenMatcher() = default;
-  /// Of equal patterns the first counts.
+  /// The first of equal patterns counts.
   explicit AddedTokenMatcher(std::vector<AddedPattern> patterns);
   [[nodiscard]] bool empty() const { return patterns_.empty(); }
   [[nodiscard]] int64_t heap_bytes() const;

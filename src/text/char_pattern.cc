@@ -8,7 +8,7 @@
 namespace snug {
 namespace {
 
-// Of steps for each byte of a text; the patterns of published tokenizers take about five.
+// The most steps for each byte of a text; the patterns of published tokenizers take about five.
 constexpr int64_t kMostStepsPerByte = 500;
 constexpr int64_t kFreeSteps = 1'000'000;
 

@@ -268,7 +268,7 @@ TokenizerConfig read_tokenizer_config(const std::string& file) {
   config.remove_space = fields.boolean("remove_space").value_or(true);
   config.split_by_punct = fields.boolean("split_by_punct").value_or(false);
   config.has_type_ids = read_type_ids(fields, config.tokenizer_class);
-  // Of Japanese BERT, whose words other programs find.
+  // Keys of Japanese BERT, whose words other programs find.
   if (fields.has_value("word_tokenizer_type"))
     fields.require_string("word_tokenizer_type", "basic");
   if (fields.has_value("subword_tokenizer_type"))

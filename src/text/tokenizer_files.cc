@@ -30,7 +30,7 @@ std::string type_of(const io::JsonValue& pipeline, std::string_view part) {
   return value ? value->get_string("type", "") : std::string();
 }
 
-/// Of the model; versions before 0.10 wrote none.
+/// The kind of the model; versions before 0.10 wrote none.
 std::string kind_of(const TokenizerSpec& spec) {
   return io::parse_json(spec.model, spec.where).get_string("type", "WordPiece");
 }
@@ -121,7 +121,8 @@ std::string tokenizer_json_of(const TokenizerSpec& spec) {
   return text + "}\n}\n";
 }
 
-/// Of added tokens alone: a name would make another one of them, and cut it out of texts.
+/// Names only roles that are added tokens: any other token that is named here becomes an added one,
+/// and is cut out of texts.
 void name_roles(const TokenizerSpec& spec, Json& config) {
   const auto name = [&](const char* key, const std::string& role) {
     const auto is_it = [&](const AddedToken& token) { return token.content == role; };

@@ -97,9 +97,9 @@ struct TokenizerConfig {
   std::string where;
 };
 
-/// Of a file; published vocabularies of half a million tokens take 20 MB.
+/// The most bytes of a file; published vocabularies of half a million tokens take 20 MB.
 inline constexpr int64_t kMaxTokenizerFileBytes = int64_t{32} << 20;
-/// Of a JSON file, its vocabulary apart.
+/// The most values of a JSON file, its vocabulary apart.
 inline constexpr int64_t kMaxTokenizerValues = 100'000;
 
 /// Reads tokenizer_config.json and config.json for the class where it names none; where it has no

@@ -75,7 +75,7 @@ class VocabularyEntries {
     entries_.resize(kept);
   }
 
-  // Ids that no token has are left alone, as long as most are some token's: each takes memory.
+  // Ids without a token are permitted, as long as most ids have one: each takes memory.
   void check_ids() const {
     for (size_t i = 1; i < entries_.size(); ++i) {
       if (entries_[i].id == entries_[i - 1].id)

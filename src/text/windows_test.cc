@@ -110,7 +110,7 @@ TEST(Cut, in_the_middle_keeps_the_first_and_the_last_half) {
   tokenizer.encode(joined(words), std::nullopt, 7, encoding, scratch, Cut::middle);
   EXPECT_EQ(encoding.ids, (std::vector<int32_t>{2, 5, 6, 7, 12, 13, 3}));
   EXPECT_TRUE(encoding.truncated);
-  // Of a pair each text is as long as truncation leaves it.
+  // Each text of a pair is as long as truncation leaves it.
   tokenizer.encode(joined(words), "a b c", 10, encoding, scratch, Cut::middle);
   EXPECT_EQ(encoding.ids, (std::vector<int32_t>{2, 5, 6, 12, 13, 3, 5, 6, 7, 3}));
   std::vector<int32_t> tokens;

@@ -36,7 +36,7 @@ std::string save_checkpoint(const std::string& folder, const Session& session,
                             const run_model::Model& model, const Tokenizer* tokenizer,
                             const std::string& base_sha256, const RunState* state);
 
-/// Of the files of a checkpoint that hold tensors.
+/// Sizes of the files of a checkpoint that hold tensors.
 struct CheckpointBytes {
   int64_t weights = 0;
   int64_t states = 0;
@@ -49,7 +49,7 @@ void archive_checkpoint(const RunFolder& folder, int64_t step);
 /// Removes the oldest of these folders beyond `limit`, of those up to update `step`. What Snug did
 /// not complete is not one of them, whatever its name: it neither counts nor is touched.
 void prune_archives(const RunFolder& folder, int64_t step, int64_t limit);
-/// Of the archives that a run writes.
+/// The updates after which a run writes archives.
 struct ArchiveSteps {
   int64_t every = 0;  // above 0
   int64_t first = 0;

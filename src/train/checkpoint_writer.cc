@@ -11,7 +11,7 @@
 namespace snug::train {
 namespace {
 
-// Of the run's optimizer: smaller than other optimizers' is usual in some.
+// The usual epsilon of the run's optimizer; some have a smaller one than others.
 double usual_epsilon(const RunConfig& config) {
   const HyperParameter* its = parameter_of_key(*find_optimizer(config.optim), "adam_epsilon");
   return its != nullptr ? its->default_value : 0;

@@ -109,7 +109,7 @@ namespace {
   throw Error(ErrorCode::bad_config, "class_weights", message, hint);
 }
 
-// Of NUMBER or LABEL=NUMBER.
+// The weight that NUMBER or LABEL=NUMBER says.
 double weight_of(const std::string& entry) {
   const std::string text = entry.substr(entry.rfind('=') + 1);  // of none: all of it
   const double value = number_in<double>(text).value_or(-1);

@@ -19,13 +19,14 @@ struct TrainState {
   int64_t epoch = 0;
   int64_t batch = 0;  // of the epoch: the next one to draw
   int64_t micro_batch = 0;
-  /// Of the training rows, their tokens and columns. Nothing in checkpoints of older versions,
-  /// whose hashes were of other bytes.
+  /// A hash of the training rows, their tokens and columns. Nothing in checkpoints of older
+  /// versions, whose hashes were of other bytes.
   std::optional<uint64_t> rows_hash;
   std::optional<uint64_t> validation_hash;  // of validation_file's, where there is one
   std::optional<double> best_metric;
   std::optional<int64_t> best_step;  // absent in checkpoints of older versions
-  /// Of weights that were the best until best/ was lost: early stopping goes on counting from it.
+  /// The metric of weights that were the best until best/ was lost: early stopping goes on counting
+  /// from it.
   std::optional<double> lost_metric;
   int64_t stale_evaluations = 0;
   std::optional<LossScale> loss_scale;  // where it is dynamic
@@ -36,7 +37,7 @@ struct TrainState {
   bool is_finished = false;
   bool owes_evaluation = false;  // of the newest update, which a signal ended
   LeverKeys levers;              // that the planner took; their keys are in the configuration, too
-  /// Of the newest updates; nothing in checkpoints of older versions.
+  /// The instruction set of the newest updates; nothing in checkpoints of older versions.
   std::optional<InstructionSet> instruction_set;
   std::string config_json;
 

@@ -112,7 +112,7 @@ class Judge {
   std::set<std::string> notes_;  // so are these
 };
 
-// Of images: their number.
+// Tokens of these rows; a row of an image counts as one.
 int64_t tokens_in(const data::RowStore& store, std::span<const int64_t> rows) {
   int64_t tokens = 0;
   for (const int64_t row : rows) {

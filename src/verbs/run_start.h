@@ -39,7 +39,7 @@ class RunStart {
   /// Says where the run goes on.
   virtual void report() const = 0;
 
-  /// Of the first update to come.
+  /// The state before the first update to come.
   [[nodiscard]] const TrainState& state() const { return state_; }
   /// The update of the checkpoint in last/; nothing where there is none.
   [[nodiscard]] virtual std::optional<int64_t> good_step() const = 0;

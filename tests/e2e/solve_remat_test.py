@@ -80,7 +80,7 @@ class SavedProblems(Case):
         before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
         done = run("solve", "remat", file, "--budget", "0.68", "--json")
         self.assertEqual(done.returncode, 0, done.stderr)
-        # Of the processor: it takes a sixth of this, and with the limits of large problems more than twice.
+        # Seconds of the processor. It takes a sixth of this, and with the limits of large problems more than twice.
         self.assertLess(resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before, 8)
 
     def test_a_changed_schedule_or_file_is_refused(self):

@@ -40,7 +40,7 @@ class Weights_parity : public GoldenModel {
     double loss = 0;
     std::vector<double> gradient;
   };
-  // Of rows [first, first + rows) of the batch, divided by the weight of all.
+  // The result of rows [first, first + rows) of the batch, divided by the weight of all.
   [[nodiscard]] Result run(int64_t first, int64_t rows) {
     GraphBuilder b(op_registry(), "loss");
     models::SequenceModel model;

@@ -45,7 +45,7 @@ constexpr int64_t kLong = 16;
 class Batch {
  public:
   Batch(const Traits& traits, int64_t rows, int64_t length, uint64_t seed);
-  /// Of those inputs that the network has.
+  /// The rows of those inputs that the network has.
   [[nodiscard]] Rows rows(const Session& session) const;
 
  private:

@@ -22,7 +22,7 @@ TEXTUAL = [["1 star", "2 stars", "3 stars"], ["1/2", "1/3"], ["50%", "60%"], ["1
            ["label_0", "label_1"], ["LABEL_1", "LABEL_0"], ["１", "２"], ["½", "¼"], ["1.5.2", "1.5.3"], ["-", "+"], ["?", "!"], ["−1", "1"]]
 QUOTED = [['"neg"', "pos"], ["it's", 'so "so"'], ['"neg"', "neg", "pos"]]
 NONE_WORDS = ["NA", "nan", "NaN", "null", "NULL", "None", "N/A", "<NA>", "n/a", "inf", "-inf", "-1", "nil", "none", "na", "#N/A"]
-# Of the task regression; behind them what no reader takes for a number.
+# Labels of the task regression; behind them what no reader takes for a number.
 REALS = ["0.5", "1.25", "-2.5", "3", "0", ".5", "5.", "1e-3", "2.5E2", "+1.5", " 1.5", "1.5 ", "-0.0", "123456789.125", "0.1", "00.5", "1.50"]
 NO_REALS = ["1,5", "1_0", "0x1p3", "1.5\u00a0", "−1.5", "1.5%", "$2", "1 000.5", "１.５", "1.5f", "abc", "1e-400"]
 TOO_LARGE = ["1e39", "-1e300"]

@@ -25,7 +25,7 @@ CASES = {
     "v2": dict(hidden_size=10, num_hidden_layers=2, num_attention_heads=2, position_buckets=4, norm_rel_ebd="layer_norm",
                share_att_key=True, pos_att_type="p2c|c2p", position_biased_input=False, type_vocab_size=0,
                conv_kernel_size=3, conv_groups=2, conv_act="gelu", embedding_size=7),
-    # Everything that the published ones leave away; distances are cut at 4.
+    # Everything that the published ones omit; distances are cut at 4.
     "keys": dict(hidden_size=9, num_hidden_layers=1, num_attention_heads=3, max_relative_positions=4, pos_att_type=["c2p"],
                  type_vocab_size=2, conv_kernel_size=5, pooler_hidden_act="tanh", hidden_act="relu"),
     "queries": dict(hidden_size=8, num_hidden_layers=1, num_attention_heads=2, position_buckets=4, pos_att_type="p2c",

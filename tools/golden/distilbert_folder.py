@@ -23,7 +23,7 @@ TEXTS = ["the cat is on a horse", "bread, cheese; apple!", "Hammering nails", "a
 
 
 def probabilities_of(folder, texts):
-    """By the folder alone: its tokenizer decides what the model is fed."""
+    """By nothing but the folder: its tokenizer decides what the model is fed."""
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     model, loading = transformers.AutoModelForSequenceClassification.from_pretrained(folder, output_loading_info=True)
     for problem in ("missing_keys", "unexpected_keys", "mismatched_keys"):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Writes tests/golden/lora.safetensors: a small network with low-rank adapters in plain PyTorch and float64. One map is used
-twice, and a table of embeddings is tied to a product, of which the product alone has an adapter. Inputs, weights, loss, every
+twice, and a table of embeddings is tied to a product, of which only the product has an adapter. Inputs, weights, loss, every
 gradient of the adapters, and the adapters after ten updates with AdamW.
 
     python3 tools/golden/lora.py tests/golden/lora.safetensors

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Writes tests/golden/optimizers.safetensors: three weights after the updates 1, 2 and 20 of every optimizer, in float64, from random
-gradients with a linear schedule to zero. A case is named OPTIMIZER/HYPER=VALUE,...: weight_decay (of matrices alone), learning_rate and
+gradients with a linear schedule to zero. A case is named OPTIMIZER/HYPER=VALUE,...: weight_decay (only of matrices), learning_rate and
 clip (the global norm) are the run's, group_learning_rate and group_weight_decay those of
 conv.weight, the others the optimizer's own. References: torch.optim; transformers'
 Adafactor; for LAMB, LARS and Lion their papers' formulas.

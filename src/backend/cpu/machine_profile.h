@@ -34,12 +34,13 @@ struct MachineProfile {
   int64_t cache_bytes = int64_t{32} << 20;  // the last cache
   /// `kind`: "op" or "op.variant", which is as fast as its op where it is not listed.
   [[nodiscard]] double seconds(const std::string& kind, const Cost& cost) const;
-  /// Of seconds(), where the caches hold all of a step.
+  /// The part of seconds() that is saved where the caches hold all of a step.
   [[nodiscard]] double saved_seconds(const std::string& kind, const Cost& cost) const;
   [[nodiscard]] double far_seconds(const std::string& kind, const Cost& cost) const;
   /// By how much of itself such a prediction may be wrong.
   [[nodiscard]] double uncertainty(const std::string& kind) const;
-  /// Of operands, or of a whole step, of these bytes together, the share that comes from memory.
+  /// The share of so many bytes together, those of an op's operands or of a whole step, that comes
+  /// from memory.
   [[nodiscard]] double share_from_memory(double bytes) const;
   /// A byte that is kept for the backward part is written to memory and read back from there.
   [[nodiscard]] double kept_seconds_per_byte() const;

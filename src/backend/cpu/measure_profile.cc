@@ -63,7 +63,7 @@ struct Runs {
   std::vector<Round> rounds = {};
 };
 
-// Of each part by itself, what this share of the rounds was faster than.
+// The time of each part by itself that this share of the rounds stayed below.
 Round at_share(const std::vector<Round>& rounds, double share) {
   Round result;
   for (double Round::*part :
@@ -152,7 +152,7 @@ void fill(std::byte* data, const TensorType& type, int64_t ids) {
 double write_back_of(const Round& round) {
   return std::max(0.0, round.write_back - round.nothing_to_write);
 }
-// Of one run in a training step.
+// Seconds of one run in a training step.
 double seconds_of(Finds finds, const Round& round) {
   const double write_back = write_back_of(round);
   double seconds = 0;
@@ -175,7 +175,7 @@ double seconds_of(Finds finds, const Round& round) {
   }
   return std::max(1e-9, seconds);
 }
-// Of one run on operands that no cache holds. Half of what is written goes back meanwhile.
+// Seconds of one run on operands that no cache holds. Half of what is written goes back meanwhile.
 double far_seconds_of(Finds finds, const Round& round) {
   return std::max(seconds_of(finds, round), round.cold + 0.5 * write_back_of(round));
 }
@@ -276,9 +276,9 @@ double measure_round(const Backend& backend, int threads, Pool& pool,
   return measured > 0 ? gain / measured : 0;
 }
 
-// Of the cache that this core shares; sysconf() adds up those of other sockets. A virtual machine
-// may see the whole cache of its host, which it shares: of 480 MiB that two processors saw, passes
-// over 64 MiB ran at 100 GB/s, and over 128 MiB at the 58 GB/s of memory.
+// How much of the last cache counts for each processor at most. A virtual machine may see the whole
+// cache of its host, which it shares: of 480 MiB that two processors saw, passes over 64 MiB ran at
+// 100 GB/s, and over 128 MiB at the 58 GB/s of memory.
 constexpr int64_t kMostCachePerProcessor = int64_t{32} << 20;
 
 int64_t last_cache_bytes(int64_t otherwise) {

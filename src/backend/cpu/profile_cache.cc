@@ -25,7 +25,8 @@ std::string why_not(const ProfilePlace& place) try {
   return reason_of(error);
 }
 
-// Of one that another run is writing just now, that run's file is as good.
+// Writes the file whole or not at all. Where another run is writing it just now, that run's file is
+// as good.
 std::string write_text(const std::string& path, const std::string& text) try {
   io::TemporaryFile temporary(path, {.what = "another run is writing it", .hint = "wait for it"});
   io::File file = temporary.duplicate();

@@ -27,8 +27,8 @@ std::vector<Settings> settings_of(const Optimizer& optimizer) {
   return forms;
 }
 
-// Of the floating inputs, a bit for each that is in 16 bits where the network is: an op says it
-// itself; of gradients, which say nothing, those of many rows.
+// A bit for each floating input that is in 16 bits where the network is. An op says so itself;
+// gradients say nothing, and their inputs of many rows count.
 uint32_t narrow_inputs(const OpDef& op, const InputTypes& inputs) {
   const Paint paint = op.precision.paint;
   const bool says = paint != Paint::none && paint != Paint::deny;

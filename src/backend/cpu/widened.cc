@@ -87,7 +87,7 @@ class WidenedKernel final : public Kernel {
   std::vector<Copy> from_inputs_;
   std::vector<Copy> to_outputs_;
   int64_t inner_scratch_ = 0;
-  // Of the inner kernel's launch: a run allocates nothing.
+  // Operands of the inner kernel's launch, kept here since a run allocates nothing.
   mutable std::vector<const std::byte*> inputs_;
   mutable std::vector<std::byte*> outputs_;
 };

@@ -57,7 +57,7 @@ struct DebertaConfig : EncoderConfig {
   [[nodiscard]] int64_t furthest() const {
     return max_relative_positions < 1 ? max_position_embeddings : max_relative_positions;
   }
-  /// Of what the classifier reads.
+  /// The dropout rate of what the classifier reads.
   [[nodiscard]] double classifier_rate() const {
     return head.kind == HeadKind::row ? cls_dropout.value_or(hidden_dropout_prob)
                                       : hidden_dropout_prob;

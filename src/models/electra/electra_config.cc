@@ -19,7 +19,7 @@ ElectraConfig electra_config_from_json(std::string_view json, const std::string&
   read_encoder(reader, config);
   reader.read_int("embedding_size", config.embedding_size, 1);
   read_classifier_dropout(reader, config);
-  // Of the head for multiple choice, and of the generator that pretraining had.
+  // Keys of the head for multiple choice, and of the generator that pretraining had.
   reader.expect({"summary_type", "summary_use_proj", "summary_activation", "summary_last_dropout",
                  "summary_first_dropout", "generator_size", "generator_hidden_size"});
   validate(config, file);

@@ -109,7 +109,7 @@ class ModernbertGraph {
     return add(b_, x, linear("mlp.Wo", inner, config_.hidden_size, config_.mlp_bias));
   }
 
-  // Of a row's first token or their mean; of every token where tokens have labels.
+  // Reads a row's first token or the mean of its tokens; every token where tokens have labels.
   ValueId prediction_head(ValueId x) {
     if (config_.head.kind == HeadKind::row) {
       const Shape rows = {shape_.micro_batch, config_.hidden_size};

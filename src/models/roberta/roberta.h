@@ -16,7 +16,7 @@ namespace snug::models {
 struct RobertaConfig : ClassifierDropoutConfig {
   /// "roberta", "xlm-roberta" or "camembert": one network, three names.
   std::string model_type = "roberta";
-  // Of the tokens around a text, which change nothing here; -1: none.
+  // Ids of the tokens around a text, which change nothing here; -1: none.
   int64_t bos_token_id = 0;
   int64_t eos_token_id = 2;
   /// Positions begin behind the padding token's id.

@@ -43,7 +43,8 @@ int64_t query_blocks(const AttentionShape& shape) {
   return (shape.tokens + queries - 1) / queries;
 }
 
-// Of one thread: q and o of one unit, k and v of its head where they are in 16 bits.
+// Scratch of one thread, with copies of q and o of one unit and k and v of its head where they are
+// in 16 bits.
 int64_t forward_floats(const AttentionShape& shape, DType dtype) {
   const int64_t copies = dtype == DType::f32 ? 0 : copied_floats(shape, 4);
   return ForwardScratch(shape, forward_blocks(shape), nullptr).floats + copies;

@@ -36,7 +36,7 @@ namespace {
 
 constexpr size_t kMask = 6;  // which input
 
-// Of one thread: eight tensors of its head where they are in 16 bits.
+// Scratch of one thread, with copies of eight tensors of its head where they are in 16 bits.
 int64_t grad_floats(const AttentionShape& shape, DType dtype) {
   const int64_t copies = dtype == DType::f32 ? 0 : copied_floats(shape, 8);
   return GradScratch(shape, grad_blocks(shape), nullptr).floats + copies;

@@ -35,7 +35,7 @@ struct AttentionShape {
   [[nodiscard]] int64_t width() const { return heads * columns; }
   /// From one token's row of a head to the next.
   [[nodiscard]] int64_t stride() const { return is_one_head ? columns : width(); }
-  /// Of a head's first element.
+  /// Where a head's first element stands.
   [[nodiscard]] int64_t head_offset(int64_t sample, int64_t head) const {
     return is_one_head ? 0 : sample * tokens * width() + head * columns;
   }
@@ -222,7 +222,7 @@ struct VisibleKeys {
   return {begin / kAttentionKeyStep * kAttentionKeyStep, end};
 }
 
-/// Of them those that a window lets any of the queries [first, end) see.
+/// Those of the visible keys that a window lets any of the queries [first, end) see.
 [[nodiscard]] inline VisibleKeys keys_in_window(const AttentionShape& shape, VisibleKeys visible,
                                                 int64_t first, int64_t end) {
   if (shape.window == 0) return visible;

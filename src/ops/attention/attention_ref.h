@@ -47,7 +47,7 @@ class AttentionHead {
   [[nodiscard]] bool is_visible(int64_t query, int64_t key) const {
     return is_there(key) && (window_ == 0 || std::abs(query - key) <= window_);
   }
-  /// Of D columns.
+  /// The scalar product of two rows of D columns.
   [[nodiscard]] double dot(const double* a, const double* b) const {
     double sum = 0;
     for (int64_t d = 0; d < columns; ++d) sum += a[d] * b[d];

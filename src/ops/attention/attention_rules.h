@@ -14,7 +14,7 @@ namespace snug {
                                                                  size_t mask);
 /// What is done to each score beside products; `product_flops` of those.
 [[nodiscard]] Cost attention_cost(const CostArgs& args, double product_flops);
-/// Of a product of T x T x D a head.
+/// Operations of a product of T x T x D in every head.
 [[nodiscard]] double pair_product_flops(const CostArgs& args);
 
 inline constexpr UsualRate kUsualAttentionRate{

@@ -15,7 +15,7 @@ Shape channels_of(const InferArgs& args) {
   if (!(args.attrs.real("eps") >= 0)) shape_error(args, "eps must not be negative");
   return {x.back()};
 }
-// Of the statistics of no rows there are none.
+// A batch without elements has no statistics.
 Shape channels_of_batch(const InferArgs& args) {
   Shape channels = channels_of(args);
   if (element_count(args.inputs[0]) == 0)

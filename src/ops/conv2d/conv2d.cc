@@ -171,7 +171,7 @@ std::vector<RateProbe> convolution_probes() {
       Layer{{2, 28, 28, 128}, {128, 128, 3, 3}, 2}, Layer{{2, 14, 14, 512}, {256, 512, 1, 1}},
       Layer{{2, 14, 14, 192}, {192, 192, 3, 3}}, Layer{{1, 112, 112, 64}, {128, 64, 3, 3}},
       Layer{{16, 32, 32, 16}, {16, 16, 3, 3}},
-      // Of the last stages of small images.
+      // The last stages of networks for small images.
       Layer{{16, 2, 2, 256}, {256, 256, 3, 3}}, Layer{{32, 2, 2, 512}, {256, 512, 3, 3}},
       Layer{{16, 4, 4, 256}, {256, 256, 3, 3}}, Layer{{32, 4, 4, 256}, {512, 256, 3, 3}}};
   for (const Layer& layer : layers) add(layer, DType::f32);

@@ -32,7 +32,7 @@ using Part = ConvolutionPart;
 // ---- onednn:conv2d ----
 
 Type type_of(DType dtype) { return dtype == DType::bf16 ? Type::bf16 : Type::f32; }
-// Of the weights in `part`.
+// The type of the weights in `part`.
 Type weight_type(const Convolution& c, Part part) {
   return part == Part::grad_weight ? Type::f32 : type_of(c.operands);
 }

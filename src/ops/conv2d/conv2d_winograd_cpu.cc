@@ -15,11 +15,12 @@ namespace {
 
 constexpr int64_t kGrain = 16;  // channels come in whole vectors of every instruction set
 
-// Of transformed filters, or of sums: 4 MiB.
+// A slice of transformed filters, or of sums: 4 MiB.
 constexpr int64_t kSliceFloats = 1 << 20;
 // Tiles whose rows and sums a thread keeps in its second cache.
 constexpr int64_t kTilesAtOnce = 24;
-// Of the gradient of weights: rows of a share that stay in the second cache, and so many tiles.
+// The gradient of weights takes as many tiles at once as have so many floats, which stay in the
+// second cache, within these limits.
 constexpr int64_t kShareFloats = 1 << 17;
 constexpr int64_t kLeastOfShare = 48;
 constexpr int64_t kMostOfShare = 240;
@@ -56,8 +57,8 @@ int64_t slice_floats(const WinogradShape& shape) {
   return kWinogradPlanes * shape.src_channels * slice_columns(shape);
 }
 
-// Of y = conv(x), and of dx = conv(dy). Scratch is [filters of a slice | zeros | rows and sums of
-// each part].
+// Computes y = conv(x), and dx = conv(dy). Scratch is [filters of a slice | zeros | rows and sums
+// of each part].
 class WinogradConvolution final : public Kernel {
  public:
   WinogradConvolution(const Convolution& convolution, int threads)
@@ -121,9 +122,9 @@ class WinogradConvolution final : public Kernel {
   WinogradLoops loops_;
 };
 
-// Of dw. A thread transforms what it multiplies: its share is a row of the 4 x 4 and some columns,
-// of which every sum goes through the tiles in order. Scratch is [sums of a slice | zeros | rows of
-// each part].
+// Computes dw. A thread transforms what it multiplies: its share is a row of the 4 x 4 and some
+// columns, of which every sum goes through the tiles in order. Scratch is [sums of a slice | zeros
+// | rows of each part].
 class WinogradGradWeight final : public Kernel {
  public:
   WinogradGradWeight(const Convolution& convolution, int threads)

@@ -119,7 +119,7 @@ void transform_row_of_src(const WinogradShape& shape, const Range& tiles, const 
                           const float* zeros, int64_t row, float* to, int64_t plane) {
   const F32 d;
   const int64_t channels = shape.src_channels;
-  // Of the four lines of pixels, the two that the row of B^T has: first - second, or their sum.
+  // The two of four lines of pixels that the row of B^T has: first - second, or their sum.
   const int64_t first = row == 0 ? 0 : row == 2 ? 2 : 1;
   const int64_t second = row == 3 ? 3 : row == 2 ? 1 : 2;
   for (int64_t t = tiles.begin; t < tiles.end; ++t, to += channels + kWinogradRowPadding) {

@@ -21,7 +21,7 @@
 //   Dropout draws what attention draws, for the same (query, key), head, sample and update.
 // disentangled_attention_grad(q, k, v, o, lse, do, pos_key?, pos_query?, mask?, rng?) {the same}
 //     -> dq, dk, dv, dpos_key, dpos_query
-//   Of attention_grad's dS = p * (dp - delta), with s the divisor's reciprocal:
+//   With attention_grad's dS = p * (dp - delta), and s the divisor's reciprocal:
 //     dq_i = s sum_j dS(i, j) (k_j + pos_key_r), dk_j = s sum_i dS(i, j) (q_i + pos_query_r),
 //     dpos_key_r = s sum over samples and pairs of row r of dS(i, j) q_i, dpos_query_r the same of
 //     k_j.
@@ -41,7 +41,7 @@ struct RelativeRows {
   int64_t max_distance = 0;  // of the furthest bucket; read where buckets is above 0
   int64_t span = 1;
 
-  /// Of query - key.
+  /// The row for a distance, query - key.
   [[nodiscard]] int64_t row(int64_t distance) const;
 };
 

@@ -49,7 +49,8 @@ int64_t query_blocks(const RelativeShape& shape) {
   return (shape.pairs.tokens + queries - 1) / queries;
 }
 
-// Of one thread; in 16 bits also q and o of one unit, k, v and the tables of its head.
+// Scratch of one thread; in 16 bits with copies of q and o of one unit, and of k, v and the tables
+// of its head.
 int64_t unit_floats(const RelativeShape& shape) {
   const AttentionBlocks blocks = relative_forward_blocks(shape.pairs);
   AttentionScratch part(nullptr);

@@ -112,7 +112,7 @@ struct TableGradScratch : TableScratch {
                                            const Launch& launch, size_t tables,
                                            const int32_t* row_of, HeadCopies& copies);
 
-/// Of the rows of all distances, which the threads of a launch share.
+/// Scratch for the rows of all distances, which the threads of a launch share.
 [[nodiscard]] int64_t relative_row_floats(const RelativeShape& shape);
 /// Fills the start of a launch's scratch; returns the place of distance 0.
 [[nodiscard]] const int32_t* put_relative_rows(const RelativeShape& shape, float* scratch);

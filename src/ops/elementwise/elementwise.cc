@@ -94,7 +94,7 @@ std::string kind_of_binary(const char* name, const CostArgs& args) {
   const bool is_plain = args.inputs[0].shape == args.inputs[1].shape;
   return is_plain ? name : std::string(name) + ".broadcast";
 }
-// Of one shape, with a column and with a row.
+// Operands of one shape, with a column and with a row.
 std::vector<RateProbe> binary_probes() {
   using probes::f32;
   using probes::kWidth;

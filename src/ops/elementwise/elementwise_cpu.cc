@@ -217,7 +217,7 @@ std::unique_ptr<Kernel> create_half_cast(const NodeSpec& spec, const CpuContext&
   });
 }
 
-// Of a weight that is stored in 24 bits.
+// Casts a weight that is stored in 24 bits.
 std::unique_ptr<Kernel> create_weight_cast(const NodeSpec& spec, const CpuContext& context) {
   return make_kernel([rows = WeightRows(spec.inputs[0]), n = element_count(spec.outputs[0]),
                       threads = context.threads](const Launch& launch) {

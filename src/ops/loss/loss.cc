@@ -147,7 +147,7 @@ OpDef target_grad_op(const char* name, CostFn cost, std::vector<AttrSpec> attrs 
           .alias = may_overwrite({{0, 0}, {0, 1}})};
 }
 
-// Of two classes and of many.
+// Rows of two classes and of many.
 template <bool kIsGradient>
 std::vector<RateProbe> cross_entropy_probes() {
   std::vector<RateProbe> all;

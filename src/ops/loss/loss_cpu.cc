@@ -140,7 +140,7 @@ Classes classes_of(const NodeSpec& spec) {
           .gamma = spec.attrs.real("focal_gamma")};
 }
 
-// Of a row's loss l: (1 - exp(-l))^gamma l, and its slope.
+// The focal loss of a row whose loss is l, (1 - exp(-l))^gamma l, and its slope.
 double focal(double loss, double gamma) { return std::pow(-std::expm1(-loss), gamma) * loss; }
 double focal_slope(double loss, double gamma) {
   const double wrong = -std::expm1(-loss);

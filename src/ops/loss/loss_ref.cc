@@ -35,7 +35,7 @@ struct Rows {
   const double* labels;
 };
 
-// Of a row's loss l: (1 - exp(-l))^gamma l, and its slope.
+// The focal loss of a row whose loss is l, (1 - exp(-l))^gamma l, and its slope.
 double focal(double loss, double gamma) {
   return gamma == 0 ? loss : std::pow(-std::expm1(-loss), gamma) * loss;
 }
@@ -100,7 +100,7 @@ void run_cross_entropy_grad(const RefArgs& args) {
   }
 }
 
-// Of one element: the loss and its slope.
+// The squared error of one element, and its slope.
 struct Squared {
   explicit Squared(const RefArgs&) {}
   static double loss(double pred, double target) { return (pred - target) * (pred - target); }

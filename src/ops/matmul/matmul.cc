@@ -154,7 +154,7 @@ std::vector<RateProbe> product_probes() {
   add({}, {f32({512, 1024}), f32({1024, 512}), kAbsent});
   add({}, {f32({32, 2048}), f32({2048, 512}), kAbsent});
   add({}, {f32({8, 256}), f32({256, 256}), kAbsent});
-  // Of one row each, or few: as fast as the other operand can be read or written.
+  // Products of one row each, or of few: as fast as the other operand can be read or written.
   const Attrs a_across = {{"transpose_a", true}};
   add({}, {f32({32, 1, 128}), f32({32, 128, 256}), kAbsent});
   add(a_across, {f32({32, 1, 128}), f32({32, 1, 256}), kAbsent});
@@ -189,7 +189,7 @@ std::vector<RateProbe> product_probes() {
     add_gradient(to_weights, {bf16({k, m}), bf16({k, n}), kAbsent});
   return all;
 }
-// Of few rows: of many, they have the products' rate.
+// Products of few rows; those of many have the rate of plain products.
 std::vector<RateProbe> accumulate_probes() {
   using probes::f32;
   std::vector<RateProbe> all;

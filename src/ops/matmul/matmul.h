@@ -45,7 +45,7 @@ struct MatmulDims {
   int64_t n = 0;
   int64_t k = 0;
 };
-/// Of a node whose types have passed the shape rule.
+/// The sizes of a node whose types have passed the shape rule.
 [[nodiscard]] MatmulDims matmul_dims(const Shape& a, const Shape& b, bool transpose_a,
                                      bool transpose_b);
 

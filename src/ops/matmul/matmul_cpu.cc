@@ -81,7 +81,7 @@ std::optional<dnnl::matmul::primitive_desc> describe_product(const MatmulNode& p
   return find_blocked_product(desc, attributes, onednn);
 }
 
-// Of K in a product that is summed by slices; the last one may be shorter.
+// How much of K one slice takes in a product that is summed by slices; the last may be shorter.
 constexpr int64_t kSlice = 512;
 
 // Whether oneDNN copies b block by block anyway: where it is transposed, and where its rows are a
@@ -173,7 +173,7 @@ class OneProduct {
     return product_.execute();
   }
 
-  // Of the scratchpad of both primitives, one after the other in the same bytes; and of packed b.
+  // Bytes of the scratchpad, which both primitives use one after the other, and of packed b.
   struct Bytes {
     int64_t scratchpad = 0;
     int64_t packed = 0;

@@ -34,7 +34,7 @@ class StateDecoder {
         first_normal_(hn::Set(StateU32(), 1u << format.fraction_bits)),
         subnormal_(hn::Set(F32(), format.subnormal)) {}
 
-  /// Of a vector of codes.
+  /// Decodes a vector of codes.
   HWY_INLINE V32 operator()(const uint8_t* codes) const {
     const F32 d;
     const StateU32 du;

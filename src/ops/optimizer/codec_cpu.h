@@ -6,7 +6,8 @@
 
 namespace snug {
 
-/// Of whole blocks: kStateBlock numbers and codes. Numbers behind the end of a tensor are zero.
+/// Decodes and encodes whole blocks: kStateBlock numbers and codes. Numbers behind the end of a
+/// tensor are zero.
 struct StateCoder {
   StateForm form;
   void (*decode_block)(StateForm form, float scale, const uint8_t* codes, float* values) = nullptr;

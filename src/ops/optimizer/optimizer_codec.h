@@ -50,8 +50,8 @@ struct StateForm {
 // The R2 sequence, as fractions of 2^32.
 inline constexpr uint32_t kDitherElement = 0xC13FA9A9u;
 inline constexpr uint32_t kDitherUpdate = 0x91E10DA5u;
-/// Of element 0 of state number `state` of a weight in this update; element i has kDitherElement
-/// times i more, wrapping.
+/// The dither of element 0 of state number `state` of a weight in this update; element i has
+/// kDitherElement times i more, wrapping.
 [[nodiscard]] constexpr uint32_t state_dither(int64_t update, uint32_t state) {
   return static_cast<uint32_t>(update) * kDitherUpdate + state * 0x80000000u;
 }

@@ -74,7 +74,7 @@ struct Optimizer {
   /// The states of a parameter of this shape; all begin as zeros.
   Required<std::vector<StateSpec> (*)(const Settings&, const Shape&)> states;
   Required<StepNode (*)(const Settings&, const StepTarget&)> step;
-  /// Of update number `step`, counted from 1.
+  /// What is fed in update number `step`, counted from 1.
   Required<FedValues (*)(const Settings&, double learning_rate, int64_t step)> fed;
   /// What the gradient is multiplied by in the first state after the first update; 0 where no
   /// state is linear in it.

@@ -14,8 +14,8 @@ inline CaseInput skipping_hyper() { return f32_values({4}, {0.01, 0.271, 0.00299
 /// The cases, and behind each that has states and is no error the same with coded states, by both
 /// codecs, and with weights in fewer bits.
 [[nodiscard]] std::vector<OpCase> with_coded_states(std::vector<OpCase> cases);
-/// Of steps without such a form: the cases, and before each that is no error the same with weights
-/// in fewer bits.
+/// The cases of steps that have no coded states, and before each that is no error the same with
+/// weights in fewer bits.
 [[nodiscard]] std::vector<OpCase> with_coded_weights(std::vector<OpCase> cases);
 
 }  // namespace snug

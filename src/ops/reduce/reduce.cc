@@ -12,7 +12,7 @@
 namespace snug {
 namespace {
 
-// Of what is stored in 16 bits the result is f32: sums over many elements are.
+// The sum of what is stored in 16 bits is f32, as sums over many elements are.
 std::vector<TensorType> infer_sum(const InferArgs& args) {
   require_floating(args, 0, "x");
   const Shape& x = args.inputs[0].shape;

@@ -26,7 +26,7 @@ struct RotaryOutputs {
 [[nodiscard]] RotaryOutputs rotary_qkv(GraphBuilder& builder, ValueId qkv, int64_t heads,
                                        double theta);
 
-/// Of pair i of `columns` at token t.
+/// The angle of pair i of `columns` at token t.
 [[nodiscard]] inline float rotary_angle(double theta, int64_t columns, int64_t i, int64_t t) {
   const auto exponent = static_cast<float>(2 * i) / static_cast<float>(columns);
   const auto period = static_cast<float>(std::pow(theta, static_cast<double>(exponent)));

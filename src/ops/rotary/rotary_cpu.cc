@@ -33,7 +33,7 @@ RotaryShape shape_of(const NodeSpec& spec, const TensorType& part) {
           .element_bytes = snug::element_bytes(part.dtype)};
 }
 
-// Of each token D / 2 cosines, then as many sines.
+// Bytes of a table that has D / 2 cosines for each token, then as many sines.
 int64_t table_bytes(const RotaryShape& shape) {
   return shape.tokens * shape.columns * static_cast<int64_t>(sizeof(float));
 }

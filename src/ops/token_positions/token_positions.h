@@ -2,8 +2,8 @@
 // Positions that count the tokens that are no padding, as RoBERTa's are.
 //
 // token_positions(ids i32(B, T)) {pad} -> positions i32(B, T)
-//   Of a token that is not `pad`: pad + how many such tokens its row has up to it. Of `pad` itself:
-//   pad. Not differentiable.
+//   A token that is not `pad` has the position pad + how many such tokens its row has up to it;
+//   `pad` itself has the position pad. Not differentiable.
 #pragma once
 
 #include "graph/builder.h"

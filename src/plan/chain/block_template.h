@@ -44,7 +44,8 @@ class BlockTemplate {
   [[nodiscard]] size_t op_count() const { return forward_.size() + backward_.size(); }
   [[nodiscard]] double forward_seconds() const { return forward_seconds_; }
   [[nodiscard]] int64_t foreign_bytes() const { return foreign_bytes_; }
-  /// Of the input set, without what is pinned; and that part which is in the output set too.
+  /// Bytes of the input set, without what is pinned; and of the part of it which is in the output
+  /// set, too.
   [[nodiscard]] int64_t input_bytes() const;
   [[nodiscard]] int64_t past_bytes() const;
 

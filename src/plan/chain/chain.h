@@ -87,7 +87,7 @@ class ChainSolver {
   /// share of the budgets wants a table of its own.
   [[nodiscard]] bool is_coarse() const;
 
-  /// Of this table.
+  /// Bytes that this table takes.
   [[nodiscard]] int64_t bytes() const;
   /// Transitions times slots of this table.
   [[nodiscard]] double work() const { return work_; }

@@ -160,8 +160,8 @@ void add_filled_candidates(const Workshop& shop, std::vector<ScheduledPoint>& ca
   }
 }
 
-// Of budgets in rising order with their seconds, so many, the first and the last among them: the
-// widest step of the curve is halved again and again, where a step is as wide as its share of the
+// Chooses so many of the budgets, which rise, the first and the last among them: the widest step of
+// the curve of their seconds is halved again and again, where a step is as wide as its share of the
 // bytes and of the seconds. Denser where budgets are small and a byte buys most.
 std::vector<int32_t> spread_along(const std::vector<int32_t>& budgets, const ChainSolver& solver,
                                   size_t count) {

@@ -185,8 +185,8 @@ class Ruiner {
     return true;
   }
 
-  // Of the gaps through the stage, or with it at an end, the one that costs least for what it
-  // relieves. A guess from the producer's cost chooses which are looked at.
+  // The gap through the stage, or with it at an end, that costs least for what it relieves. A guess
+  // from the producer's cost chooses which are looked at.
   Gap cheapest(int32_t stage) {
     list_candidates(stage);
     if (candidates_.size() > kMaxCandidates) {

@@ -50,7 +50,7 @@ constexpr double kLowerWork = 600e6;
 constexpr int64_t kLowerMoves = 50'000;  // in one step
 constexpr double kLowerRise = 5;
 constexpr double kLowerMostFirst = 300;
-// Of overflow, in mean costs for a mean storage's bytes.
+// The price of overflow, in mean costs for a mean storage's bytes.
 struct Price {
   double first = 0;
   double last = 0;

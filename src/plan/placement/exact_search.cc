@@ -11,7 +11,8 @@ namespace snug::plan::internal {
 namespace {
 
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
-// Of inference at one node: some fixed points are reached in tiny steps. Stopping early is sound.
+// The most rounds of inference at one node: some fixed points are reached in tiny steps. Stopping
+// early is sound.
 constexpr int32_t kRounds = 8;
 constexpr int64_t kVisitsPerNode = 16'384;
 constexpr int64_t kVisitsPerItem = 16;      // what an item costs beside its sections

@@ -44,9 +44,9 @@ class ExactSearch {
   SearchEnd run(std::span<const int64_t> preference, std::span<int64_t> failures,
                 int64_t max_nodes);
 
-  /// Of the last run, where it ended `solved`.
+  /// The offsets that the last run found, where it ended `solved`.
   [[nodiscard]] const IdVector<int64_t>& offsets() const { return offsets_; }
-  /// Of the last run.
+  /// The nodes that the last run visited.
   [[nodiscard]] int64_t nodes() const { return nodes_; }
 
  private:

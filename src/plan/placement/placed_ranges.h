@@ -44,7 +44,7 @@ class LiveBetween {
   [[nodiscard]] const Live& live() const { return live_; }
 
   void forget() { is_summed_ = false; }
-  /// Of nothing so far, and of what is added then, between the same two steps each time.
+  /// Begins with nothing. Ranges are added then, between the same two steps each time.
   void begin() { *this = LiveBetween(true); }
   void add(const PlacedRange& range, int32_t first, int32_t last) {
     if (range.last < first) {
@@ -135,7 +135,7 @@ class PlacedList {
     return chunks_;
   }
 
-  /// Of the chunks [group · kGroup, ...), which chunks() has put in order.
+  /// What is live in the chunks [group · kGroup, ...), which chunks() has put in order.
   [[nodiscard]] const LiveBetween& group_between(size_t group, int32_t first, int32_t last) {
     LiveBetween& live = groups_[group];
     if (!live.holds(first, last)) {

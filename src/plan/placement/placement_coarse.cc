@@ -21,7 +21,7 @@ namespace snug::plan {
 namespace {
 
 constexpr double kAlike = 0.03;  // sizes of one class differ by at most this share
-// Of the load: what large ranges have at least, in one try after another.
+// The share of the load that large ranges have at least, in one try after another.
 constexpr std::array kLargeShares = {0.9999, 0.999, 0.995};
 constexpr int64_t kMostTimes = 8;
 constexpr int64_t kSmallest = 64;  // a class this much smaller than the largest is nobody's part

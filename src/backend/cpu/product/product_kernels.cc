@@ -327,7 +327,7 @@ class PartRun {
       std::memcpy(tile.data + i * tile.stride, beside + i * width_, bytes);
   }
 
-  // Of the largest tile: kTileRows by 2 vectors, 3 by 4 or 1 by 8.
+  // Floats of the largest tile: kTileRows by 2 vectors, 3 by 4 or 1 by 8.
   static constexpr size_t kBesideFloats = 2 * kTileRows * hn::MaxLanes(F32());
 
   const ProductSpec& spec_;

@@ -6,7 +6,7 @@
 
 namespace snug {
 
-/// Of what will run here.
+/// The shape of the tiles that the kernels of this machine compute.
 [[nodiscard]] TileShape product_tile_shape();
 
 /// Rows and columns of dst (of dst^T where roles are exchanged) in one batch.
