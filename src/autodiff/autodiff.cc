@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 #include "base/stop.h"
 #include "graph/node_classes.h"
 #include "graph/text.h"
@@ -303,9 +303,9 @@ class ReverseMode {
   std::map<std::vector<size_t>, bool> is_split_free_;
   std::set<ValueId> wrt_;
   size_t node_count_ = 0;
-  IdVector<bool> needs_;
-  IdVector<bool> reaches_;
-  IdVector<int> pending_;  // by value: uses on the path whose contribution is still to come
+  IndexVector<bool> needs_;
+  IndexVector<bool> reaches_;
+  IndexVector<int> pending_;  // by value: uses on the path whose contribution is still to come
   std::map<ValueId, ValueId> gradients_;
   std::map<ValueId, ValueId> accumulators_;  // their newest versions
   std::map<ValueId, ValueId> original_;      // of a copy in another type

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 #include "base/numbers.h"
 #include "base/philox.h"
 #include "base/pieces.h"
@@ -43,8 +43,8 @@ TEST(Utf8, strict_validation_finds_the_first_bad_byte) {
   EXPECT_EQ(clip_text("abc", 3), "abc");
 }
 
-TEST(IdVector, is_a_vector_whose_index_is_any_whole_type) {
-  IdVector<int64_t> bytes(int32_t{3}, 7);
+TEST(IndexVector, is_a_vector_whose_index_is_any_whole_type) {
+  IndexVector<int64_t> bytes(int32_t{3}, 7);
   const int32_t id = 1;
   bytes[id] = 8;
   bytes[size_t{2}] = 9;
@@ -52,15 +52,16 @@ TEST(IdVector, is_a_vector_whose_index_is_any_whole_type) {
   const int64_t* const data = bytes.data();
   const std::vector<int64_t> moved = std::move(bytes);  // and back, without a copy
   EXPECT_EQ(moved.data(), data);
-  const IdSpan<const int64_t> span = moved;
+  const IndexSpan<const int64_t> span = moved;
   EXPECT_EQ(span[id], 8);
-  IdVector<bool> flags(2);
+  IndexVector<bool> flags(2);
   flags[id] = true;
   flags.resize(int32_t{4}, true);
   EXPECT_EQ(flags, (std::vector<bool>{false, true, true, true}));
   flags.assign(int32_t{1}, false);
   EXPECT_EQ(flags, std::vector<bool>{false});
-  EXPECT_FALSE((std::is_convertible_v<const std::vector<bool>&, IdVector<bool>>));  // a silent copy
+  EXPECT_FALSE(
+      (std::is_convertible_v<const std::vector<bool>&, IndexVector<bool>>));  // a silent copy
 }
 
 // Known answers of Random123's kat_vectors for philox4x32-10.

@@ -12,18 +12,18 @@
 namespace snug {
 
 template <class T>
-class IdVector : public std::vector<T> {
+class IndexVector : public std::vector<T> {
   using Base = std::vector<T>;
 
  public:
   using Base::Base;
-  IdVector() = default;
-  IdVector(Base&& values) noexcept : Base(std::move(values)) {}
-  explicit IdVector(const Base& values) : Base(values) {}
+  IndexVector() = default;
+  IndexVector(Base&& values) noexcept : Base(std::move(values)) {}
+  explicit IndexVector(const Base& values) : Base(values) {}
   template <std::integral Count>
-  explicit IdVector(Count count) : Base(static_cast<size_t>(count)) {}
+  explicit IndexVector(Count count) : Base(static_cast<size_t>(count)) {}
   template <std::integral Count>
-  IdVector(Count count, const T& value) : Base(static_cast<size_t>(count), value) {}
+  IndexVector(Count count, const T& value) : Base(static_cast<size_t>(count), value) {}
 
   template <std::integral Id>
   [[nodiscard]] decltype(auto) operator[](Id id) {
@@ -50,12 +50,12 @@ class IdVector : public std::vector<T> {
 };
 
 template <class T>
-class IdSpan : public std::span<T> {
+class IndexSpan : public std::span<T> {
   using Base = std::span<T>;
 
  public:
   using Base::Base;
-  IdSpan(Base values) : Base(values) {}
+  IndexSpan(Base values) : Base(values) {}
 
   template <std::integral Id>
   [[nodiscard]] T& operator[](Id id) const {

@@ -5,7 +5,7 @@
 #include <map>
 
 #include "base/ascii.h"
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 #include "plan/problem/peak_report.h"
 
 namespace snug::choose {
@@ -99,7 +99,7 @@ class TreatedBlocks {
 
  private:
   const plan::Problem& problem_;
-  IdVector<plan::OpId> maker_;  // of each storage; -1: a resident
+  IndexVector<plan::OpId> maker_;  // of each storage; -1: a resident
   std::vector<TreatedBlock> parts_;
   std::map<std::string, size_t> part_of_;
 };
@@ -109,7 +109,7 @@ class TreatedBlocks {
 std::vector<BlockTreatment> describe_blocks(const plan::Problem& problem, const plan::Plan& plan,
                                             const plan::Plan& keep_all) {
   TreatedBlocks parts(problem);
-  IdVector<bool> has_run(problem.ops.size(), false);
+  IndexVector<bool> has_run(problem.ops.size(), false);
   for (const plan::Step& step : plan.steps) {
     if (!parts.is_forward(step.op)) continue;
     const plan::Op& op = parts.op(step.op);
@@ -146,7 +146,7 @@ std::vector<BlockTreatment> describe_blocks(const plan::Problem& problem, const 
 
 MemoryCurve memory_curve(const plan::Problem& problem, const plan::Plan& plan, std::string name) {
   MemoryCurve curve{.name = std::move(name), .seconds = {}, .bytes = {}};
-  IdVector<int64_t> change(plan.steps.size() + 1, 0);
+  IndexVector<int64_t> change(plan.steps.size() + 1, 0);
   for (const plan::LiveRange& range : plan.live_ranges) {
     change[range.first] += range.bytes;
     change[range.last + 1] -= range.bytes;
@@ -163,11 +163,11 @@ MemoryCurve memory_curve(const plan::Problem& problem, const plan::Plan& plan, s
 }
 
 std::vector<PlacedTensor> placed_tensors(const plan::Problem& problem, const plan::Plan& plan) {
-  IdVector<double> begin(plan.steps.size() + 1, 0);
+  IndexVector<double> begin(plan.steps.size() + 1, 0);
   for (size_t step = 0; step < plan.steps.size(); ++step) {
     begin[step + 1] = begin[step] + problem.ops[plan.steps[step].op].seconds;
   }
-  IdVector<bool> was_made(problem.storages.size(), false);
+  IndexVector<bool> was_made(problem.storages.size(), false);
   std::vector<PlacedTensor> placed;
   for (size_t i = 0; i < plan.live_ranges.size(); ++i) {
     const plan::LiveRange& range = plan.live_ranges[i];

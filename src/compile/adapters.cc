@@ -192,8 +192,8 @@ class Targets {
 
 /// By value: whether anything that is fed is behind it; the key of random numbers is the same for
 /// all rows.
-IdVector<bool> has_rows(const Graph& graph) {
-  IdVector<bool> found(graph.values.size(), false);
+IndexVector<bool> has_rows(const Graph& graph) {
+  IndexVector<bool> found(graph.values.size(), false);
   for (size_t i = 0; i < graph.values.size(); ++i) {
     const Value& value = graph.values[i];
     found[i] = value.kind == ValueKind::input && value.type.dtype != DType::i64;
@@ -329,7 +329,7 @@ Graph add_adapters(Graph graph, const NetworkDef& network, bool training) {
   check_rules("alpha_pattern", lora.alpha_pattern, targets.weights());
   check_saved(graph, lora.modules_to_save);
   std::vector<bool> reads_rows;  // by product
-  const IdVector<bool> is_fed = has_rows(graph);
+  const IndexVector<bool> is_fed = has_rows(graph);
   for (const NodeId product : targets.products())
     reads_rows.push_back(is_fed[graph.node(product).inputs[0]]);
   const std::vector<NodeId> products = targets.products();

@@ -5,7 +5,7 @@
 #include <map>
 #include <utility>
 
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 #include "compile/rewriter.h"
 #include "ops/fed_names.h"
 
@@ -20,7 +20,7 @@ bool is_own_key(const Value& value) {
 // those that no output depends on, as they were built.
 std::vector<NodeId> in_operand_order(const Graph& graph) {
   std::vector<NodeId> order;
-  IdVector<bool> is_seen(graph.nodes.size(), false);
+  IndexVector<bool> is_seen(graph.nodes.size(), false);
   struct Open {
     NodeId node;
     size_t next_input;
@@ -35,7 +35,7 @@ std::vector<NodeId> in_operand_order(const Graph& graph) {
     enter(from);
     while (!open.empty()) {
       Open& top = open.back();
-      const IdVector<ValueId>& inputs = graph.node(top.node).inputs;
+      const IndexVector<ValueId>& inputs = graph.node(top.node).inputs;
       if (top.next_input == inputs.size()) {
         order.push_back(top.node);
         open.pop_back();

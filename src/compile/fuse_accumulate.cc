@@ -33,14 +33,14 @@ Node accumulating_form(const Graph& graph, const Node& producer, const Node& acc
 }  // namespace
 
 Graph fuse_accumulate(Graph graph, const OpRegistry& registry) {
-  IdVector<int> readers(graph.values.size(), 0);
+  IndexVector<int> readers(graph.values.size(), 0);
   for (const Node& node : graph.nodes) {
     for (ValueId id : node.inputs) {
       if (id != kNone) ++readers[id];
     }
   }
   for (ValueId id : graph.outputs) ++readers[id];
-  IdVector<bool> is_absorbed(graph.nodes.size(), false);
+  IndexVector<bool> is_absorbed(graph.nodes.size(), false);
   std::map<NodeId, Node> fused;  // what stands for an accumulation
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     stop_point();

@@ -21,7 +21,7 @@ class Overwriting {
         backend_(backend),
         storages_(storages_of(graph)),
         readers_(graph.values.size(), 0) {
-    IdVector<const Node*> last_reader(graph.values.size(), nullptr);
+    IndexVector<const Node*> last_reader(graph.values.size(), nullptr);
     for (const Node& node : graph.nodes) {
       stop_point();
       if (node.op->alias->kind == AliasKind::view) continue;
@@ -71,8 +71,8 @@ class Overwriting {
 
   const Graph& graph_;
   const Backend& backend_;
-  IdVector<ValueId> storages_;  // by value
-  IdVector<int32_t> readers_;   // by storage
+  IndexVector<ValueId> storages_;  // by value
+  IndexVector<int32_t> readers_;   // by storage
 };
 
 // A forward node joins the op that makes the input it writes over: what is between them is read by
@@ -106,7 +106,7 @@ class Grouping {
       }
     }
   }
-  IdVector<std::vector<NodeId>> take_nodes() { return std::move(nodes_); }
+  IndexVector<std::vector<NodeId>> take_nodes() { return std::move(nodes_); }
   /// The value whose bytes a value has, behind views and what was written over.
   [[nodiscard]] ValueId place_of(ValueId id) const {
     ValueId place = overwriting_.storage(id);
@@ -146,10 +146,10 @@ class Grouping {
 
   const Graph& graph_;
   const Overwriting& overwriting_;
-  IdVector<bool> is_marked_;             // by storage: marked, or named and so to be marked by name
-  IdVector<std::vector<NodeId>> nodes_;  // by op
-  IdVector<ValueId> written_over_;       // by storage: the one that takes its place, or kNone
-  IdVector<int32_t> op_of_;              // by node
+  IndexVector<bool> is_marked_;  // by storage: marked, or named and so to be marked by name
+  IndexVector<std::vector<NodeId>> nodes_;  // by op
+  IndexVector<ValueId> written_over_;       // by storage: the one that takes its place, or kNone
+  IndexVector<int32_t> op_of_;              // by node
 };
 
 // The backward part writes over inputs where they are: its ops run once, so that whatever a

@@ -14,16 +14,16 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 #include "graph/graph.h"
 
 namespace snug {
 
 struct OpGroups {
-  IdVector<std::vector<NodeId>> nodes;  // by op, run in this order; views are in none
-  IdVector<ValueId> place_of_value;     // by value: the one whose storage it has
+  IndexVector<std::vector<NodeId>> nodes;  // by op, run in this order; views are in none
+  IndexVector<ValueId> place_of_value;     // by value: the one whose storage it has
   /// By op: places of outputs, and those of inputs that they may be written over.
-  IdVector<std::vector<std::pair<ValueId, ValueId>>> reuses;
+  IndexVector<std::vector<std::pair<ValueId, ValueId>>> reuses;
 };
 
 [[nodiscard]] OpGroups group_ops(const Graph& graph, const Backend& backend);

@@ -45,7 +45,7 @@ class UniqueLists {
   [[nodiscard]] bool has(plan::StorageId storage) const { return list_of_[storage] == list_; }
 
  private:
-  IdVector<int32_t> list_of_;  // the last that the storage was added to
+  IndexVector<int32_t> list_of_;  // the last that the storage was added to
   int32_t list_ = 0;
 };
 
@@ -179,7 +179,7 @@ Lowered lower_groups(const Graph& graph, OpGroups groups, const Backend& backend
   Lowered out;
   out.problem.alignment = backend.alignment();
   out.problem.kept_seconds_per_byte = backend.kept_seconds_per_byte();
-  const IdVector<ValueId>& places = groups.place_of_value;
+  const IndexVector<ValueId>& places = groups.place_of_value;
   out.storage_of_value.assign(graph.values.size(), kNone);
   for (size_t i = 0; i < graph.values.size(); ++i) {
     stop_point();

@@ -61,7 +61,7 @@ class Painter {
     connect();
   }
 
-  IdVector<bool> run() {
+  IndexVector<bool> run() {
     paint_allowed();
     deny_what_follows();
     paint_between();
@@ -70,7 +70,7 @@ class Painter {
   }
 
  private:
-  using Nodes = IdVector<std::vector<NodeId>>;
+  using Nodes = IndexVector<std::vector<NodeId>>;
 
   [[nodiscard]] bool is(NodeId id, Paint paint) const { return paints_[id] == paint; }
   [[nodiscard]] bool may_be_painted(NodeId id) const {
@@ -134,10 +134,10 @@ class Painter {
 
   // Every node that is reached from `starts` by `edges` through nodes that may be entered.
   template <class MayEnter>
-  [[nodiscard]] IdVector<bool> reach(std::vector<NodeId> starts,
-                                     const std::vector<const Nodes*>& edges,
-                                     const MayEnter& may_enter) const {
-    IdVector<bool> is_reached(graph_.nodes.size(), false);
+  [[nodiscard]] IndexVector<bool> reach(std::vector<NodeId> starts,
+                                        const std::vector<const Nodes*>& edges,
+                                        const MayEnter& may_enter) const {
+    IndexVector<bool> is_reached(graph_.nodes.size(), false);
     while (!starts.empty()) {
       const NodeId id = starts.back();
       starts.pop_back();
@@ -162,7 +162,7 @@ class Painter {
   [[nodiscard]] std::vector<NodeId> painted() const {
     return nodes_where([&](NodeId id) { return is_painted_[id]; });
   }
-  void paint_all(const IdVector<bool>& nodes) {
+  void paint_all(const IndexVector<bool>& nodes) {
     for (NodeId id = 0; id < count(); ++id) is_painted_[id] = is_painted_[id] || nodes[id];
   }
 
@@ -173,7 +173,7 @@ class Painter {
   void deny_what_follows() {
     const std::vector<NodeId> counting =
         nodes_where([&](NodeId id) { return is(id, Paint::deny) || is(id, Paint::infer); });
-    const IdVector<bool> leads_to_one =
+    const IndexVector<bool> leads_to_one =
         reach(counting, {&before_}, [&](NodeId id) { return is(id, Paint::clear); });
     const std::vector<NodeId> denied = nodes_where([&](NodeId id) { return is(id, Paint::deny); });
     is_denied_ = reach(denied, {&next_}, [&](NodeId id) {
@@ -183,7 +183,7 @@ class Painter {
   }
 
   void paint_between() {
-    const IdVector<bool> behind =
+    const IndexVector<bool> behind =
         reach(painted(), {&next_}, [&](NodeId id) { return may_be_painted(id); });
     paint_all(
         reach(painted(), {&before_}, [&](NodeId id) { return may_be_painted(id) && behind[id]; }));
@@ -196,11 +196,11 @@ class Painter {
   }
 
   const Graph& graph_;
-  IdVector<Paint> paints_;
+  IndexVector<Paint> paints_;
   Nodes next_;    // readers of what the node makes, along operands that may be in 16 bits
   Nodes before_;  // the same edges the other way
-  IdVector<bool> is_denied_;
-  IdVector<bool> is_painted_;
+  IndexVector<bool> is_denied_;
+  IndexVector<bool> is_painted_;
 };
 
 /// Puts the casts in.
@@ -214,7 +214,7 @@ class HalfCasts {
     }
   }
 
-  Graph run(const IdVector<bool>& is_painted) {
+  Graph run(const IndexVector<bool>& is_painted) {
     rewriter_.for_each_node([&](Node& node, NodeId id) { rewrite(node, is_painted[id]); });
     const std::vector<ValueId> outputs = rewriter_.graph().outputs;
     for (const ValueId id : outputs) {
@@ -256,21 +256,21 @@ class HalfCasts {
 
   DType half_;
   Rewriter rewriter_;
-  IdVector<DType> own_;  // by value of the graph before
-  IdVector<bool> is_of_weights_;
+  IndexVector<DType> own_;  // by value of the graph before
+  IndexVector<bool> is_of_weights_;
   std::map<std::tuple<ValueId, DType, std::vector<int32_t>>, ValueId> casts_;
 };
 
 }  // namespace
 
-IdVector<bool> paint(const Graph& graph, const MixedPrecision& precision) {
+IndexVector<bool> paint(const Graph& graph, const MixedPrecision& precision) {
   return Painter(graph, precision).run();
 }
 
 Graph apply_mixed_precision(Graph graph, const MixedPrecision& precision,
                             const OpRegistry& registry) {
   const DType half = half_of(precision);
-  const IdVector<bool> is_painted = paint(graph, precision);
+  const IndexVector<bool> is_painted = paint(graph, precision);
   return HalfCasts(std::move(graph), half, registry).run(is_painted);
 }
 

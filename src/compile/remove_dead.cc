@@ -9,8 +9,8 @@
 namespace snug {
 
 Graph remove_dead(Graph graph, const OpRegistry& registry) {
-  IdVector<bool> is_read(graph.values.size(), false);  // by a node that is needed
-  IdVector<bool> is_needed(graph.nodes.size(), false);
+  IndexVector<bool> is_read(graph.values.size(), false);  // by a node that is needed
+  IndexVector<bool> is_needed(graph.nodes.size(), false);
   for (ValueId id : graph.outputs) is_read[id] = true;
   for (size_t i = graph.nodes.size(); i-- > 0;) {
     stop_point();

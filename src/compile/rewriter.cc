@@ -89,8 +89,8 @@ Graph compact(Graph graph) {
   out.name = std::move(graph.name);
   out.values.reserve(graph.values.size());
   out.nodes.reserve(graph.nodes.size());
-  IdVector<ValueId> renamed(graph.values.size(), kNone);
-  IdVector<bool> is_made(graph.values.size(), false);
+  IndexVector<ValueId> renamed(graph.values.size(), kNone);
+  IndexVector<bool> is_made(graph.values.size(), false);
   for (const Node& node : graph.nodes) {
     for (const ValueId id : node.outputs) is_made[id] = true;
   }

@@ -61,8 +61,8 @@ class Rewriter final : public GraphBuilder {
   void leave();
   [[nodiscard]] ValueId now(ValueId value) const;
 
-  IdVector<Node> before_;
-  IdVector<ValueId> replaced_;  // by value of the graph before, and as far as it was asked for
+  IndexVector<Node> before_;
+  IndexVector<ValueId> replaced_;  // by value of the graph before, and as far as it was asked for
 };
 
 /// Puts a graph in order: drops values that no node makes any more and renumbers the rest in order

@@ -42,12 +42,12 @@ class Recipes {
   [[nodiscard]] const std::string& of(ValueId id) const { return texts_[id]; }
 
  private:
-  IdVector<std::string> texts_;  // by value
+  IndexVector<std::string> texts_;  // by value
 };
 
 // Which values the nodes that have an effect read; drops the others.
-IdVector<bool> read_by(IdVector<Node>& nodes, const Graph& graph) {
-  IdVector<bool> is_read(graph.values.size(), false);
+IndexVector<bool> read_by(IndexVector<Node>& nodes, const Graph& graph) {
+  IndexVector<bool> is_read(graph.values.size(), false);
   for (const ValueId id : graph.outputs) is_read[id] = true;
   std::vector<bool> is_kept(nodes.size(), true);
   for (size_t i = nodes.size(); i-- > 0;) {
@@ -71,11 +71,11 @@ WithPrologue split_prologue(Graph graph) {
   if (!has_prologue) return {.main = std::move(graph), .prologue = {}};
   Recipes recipes(graph);
   std::map<std::string, ValueId> made;  // by recipe: the first value of it
-  IdVector<ValueId> first(graph.values.size());
+  IndexVector<ValueId> first(graph.values.size());
   std::iota(first.begin(), first.end(), 0);
-  IdVector<bool> is_taken(graph.values.size(), false);
-  IdVector<Node> main;
-  IdVector<Node> prologue;
+  IndexVector<bool> is_taken(graph.values.size(), false);
+  IndexVector<Node> main;
+  IndexVector<Node> prologue;
   for (Node& node : graph.nodes) {
     for (ValueId& input : node.inputs) {
       if (input != kNone) input = first[input];
@@ -98,7 +98,7 @@ WithPrologue split_prologue(Graph graph) {
   }
   for (ValueId& id : graph.outputs) id = first[id];
 
-  const IdVector<bool> is_read = read_by(main, graph);
+  const IndexVector<bool> is_read = read_by(main, graph);
   for (size_t i = 0; i < graph.values.size(); ++i) {
     if (!is_taken[i] || !is_read[i]) continue;
     graph.values[i].kind = ValueKind::cached;
@@ -113,7 +113,7 @@ WithPrologue split_prologue(Graph graph) {
   out.prologue.name = "prologue";
   out.prologue.nodes = std::move(prologue);
   out.prologue.outputs.clear();
-  IdVector<bool> is_used(out.prologue.values.size(), false);
+  IndexVector<bool> is_used(out.prologue.values.size(), false);
   for (const Node& node : out.prologue.nodes) {
     for (const ValueId id : node.inputs) {
       if (id != kNone) is_used[id] = true;

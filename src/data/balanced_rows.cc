@@ -27,12 +27,12 @@ BalancedRows::BalancedRows(const Part& part, int64_t labels,
                            const std::function<int32_t(int64_t row)>& label_of, uint64_t seed,
                            const std::string& scratch)
     : file_(io::open_nameless(scratch)), seed_(seed) {
-  IdVector<int64_t> counts(static_cast<size_t>(labels));
+  IndexVector<int64_t> counts(static_cast<size_t>(labels));
   for (int64_t i = 0; i < part.size(); ++i) {
     if (i % kRowsAtOnce == 0) stop_point();
     ++counts[label_of(part.row(i))];
   }
-  IdVector<int64_t> next;  // place of a class's next row
+  IndexVector<int64_t> next;  // place of a class's next row
   int64_t begin = 0;
   for (const int64_t rows : counts) {
     next.push_back(begin);

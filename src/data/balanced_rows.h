@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 #include "data/split.h"
 #include "io/file.h"
 

@@ -420,7 +420,7 @@ class CacheBuilder {
       throw Error(ErrorCode::bad_data, spec_.files.front(), "every row has an empty list of labels",
                   "give at least one row a label, or set label_column to the column of the labels");
     LabelMap map = map_labels(spec_.rule, labels_of_text(found.labels), spec_.files.front());
-    IdVector<int32_t> id_of;
+    IndexVector<int32_t> id_of;
     for (const int32_t position : found.final_id) id_of.push_back(map.id_of[position]);
     map.id_of = std::move(id_of);
     return map;
@@ -428,7 +428,7 @@ class CacheBuilder {
 
   void reorder_counts(const LabelMap& map) {
     if (spec_.label_use != LabelUse::find) return;
-    IdVector<int64_t> counts(map.labels.size());
+    IndexVector<int64_t> counts(map.labels.size());
     for (size_t id = 0; id < map.id_of.size(); ++id)
       counts[map.id_of[id]] += report_.label_counts[id];  // "1" and "1.0" may be one class
     report_.label_counts = std::move(counts);

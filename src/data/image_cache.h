@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 #include "data/image_frame.h"
 #include "data/label_map.h"
 #include "io/buffered_file.h"
@@ -47,7 +47,7 @@ struct ImageFacts {
   std::string key;  // what they were made from
   Labels labels;
   LabelSource label_source = LabelSource::data;
-  IdVector<int64_t> label_counts;
+  IndexVector<int64_t> label_counts;
   int64_t bad = 0;                        // images that cannot be read
   std::vector<std::string> bad_examples;  // the first few
   int64_t others = 0;                     // files that are no images

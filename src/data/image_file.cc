@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 #include "base/pieces.h"
 #include "base/utf8.h"
 #include "data/cache_format.h"
@@ -108,7 +108,7 @@ struct ImageFile::State {
   Kind kind = kCifar10;
   int64_t rows = 0;
   LabelMap map;
-  IdVector<int64_t> label_counts;
+  IndexVector<int64_t> label_counts;
   uint64_t content_hash = 0;
   float divisor = 1;
   Channels mean{}, deviation{};

@@ -127,7 +127,7 @@ int64_t count_images(const ImageFolderSpec& spec, const std::vector<std::string>
 
 /// Ids of classes, by their places.
 LabelMap map_classes(const ImageFolderSpec& spec, const std::vector<std::string>& classes,
-                     IdVector<int32_t>& ids) {
+                     IndexVector<int32_t>& ids) {
   if (classes.empty()) return {};
   const std::vector<std::string> ordered = in_default_order(classes);
   LabelMap map = map_labels(spec.rule, labels_of_text(Labels::from_names(ordered)), spec.folder);
@@ -166,7 +166,7 @@ class ImageCacheBuilder {
   void build(const std::string& path) {
     const int64_t total = count_images(spec_, classes_);
     io::require_free_disk(path, total * spec_.size.width * spec_.size.height * 3);
-    IdVector<int32_t> ids;
+    IndexVector<int32_t> ids;
     LabelMap map = map_classes(spec_, classes_, ids);
     ImageFacts facts{.key = {},
                      .labels = std::move(map.labels),

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 #include "data/labels.h"
 
 namespace snug::data {
@@ -43,8 +43,8 @@ struct DataLabels {
 [[nodiscard]] DataLabels labels_of_text(const Labels& found);
 
 struct LabelMap {
-  Labels labels;              // by id of the model
-  IdVector<int32_t> id_of{};  // by position in DataLabels
+  Labels labels;                 // by id of the model
+  IndexVector<int32_t> id_of{};  // by position in DataLabels
   LabelSource source = LabelSource::data;
 };
 

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 #include "base/limits.h"
 #include "snug/error.h"
 
@@ -68,7 +68,7 @@ class LabelFinder {
 
   struct Result {
     Labels labels;
-    IdVector<int32_t> final_id;  // by provisional id
+    IndexVector<int32_t> final_id;  // by provisional id
   };
   /// Throws Error{unsupported} where the labels are numbers to regress on (more than 64 different,
   /// some with a fraction).

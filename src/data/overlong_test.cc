@@ -51,7 +51,7 @@ TEST(Overlong, windows_are_rows_with_the_label_and_their_place) {
   EXPECT_EQ(cache.report().windowed, 1);
   EXPECT_EQ(cache.report().more_windows, 2);
   EXPECT_EQ(cache.report().rows_read, 2);
-  EXPECT_EQ(cache.report().label_counts, (IdVector<int64_t>{1, 1}));
+  EXPECT_EQ(cache.report().label_counts, (IndexVector<int64_t>{1, 1}));
 }
 
 TEST(Overlong, rows_are_left_out_or_end_the_run) {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 
 namespace snug::data {
 
@@ -25,8 +25,8 @@ class RowMarks {
  private:
   int64_t rows_;
   int64_t marked_ = 0;
-  IdVector<uint64_t> words_;
-  IdVector<int64_t> marked_before_;  // of every block of words
+  IndexVector<uint64_t> words_;
+  IndexVector<int64_t> marked_before_;  // of every block of words
 };
 
 }  // namespace snug::data

@@ -17,7 +17,7 @@
 #include <span>
 #include <vector>
 
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 #include "data/split.h"
 
 namespace snug::data {
@@ -64,11 +64,11 @@ struct SamplerOptions {
 struct SampleWindow {
   int64_t epoch = -1;
   int64_t index = -1;
-  IdVector<int64_t> rows{};     // by slot: batch after batch
-  IdVector<int32_t> lengths{};  // of `rows`
-  IdVector<int64_t> drawn{};    // as drawn, before sorting
-  IdVector<int32_t> drawn_lengths{};
-  IdVector<int64_t> order{};  // positions in `drawn`, sorted by length
+  IndexVector<int64_t> rows{};     // by slot: batch after batch
+  IndexVector<int32_t> lengths{};  // of `rows`
+  IndexVector<int64_t> drawn{};    // as drawn, before sorting
+  IndexVector<int32_t> drawn_lengths{};
+  IndexVector<int64_t> order{};  // positions in `drawn`, sorted by length
 };
 
 /// Endless batches for training, epoch after epoch. Not thread-safe.

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 #include "base/stop.h"
 #include "snug/error.h"
 
@@ -47,9 +47,9 @@ Split undivided(int64_t rows) {
 
 /// How many rows of each label are held out: its share, rounded so that all are `held_out`, but
 /// never all rows of one.
-IdVector<int64_t> held_out_by_label(const IdVector<int64_t>& counts, double share,
-                                    int64_t held_out) {
-  IdVector<int64_t> out(counts.size());
+IndexVector<int64_t> held_out_by_label(const IndexVector<int64_t>& counts, double share,
+                                       int64_t held_out) {
+  IndexVector<int64_t> out(counts.size());
   std::vector<size_t> order(counts.size());
   std::iota(order.begin(), order.end(), size_t{0});
   const auto exact = [&](size_t label) { return share * static_cast<double>(counts[label]); };
@@ -102,19 +102,19 @@ Split split_by_label(int64_t rows, const std::function<int32_t(int64_t row)>& la
   if (validation_split == 0) return undivided(rows);
   Split split;
   const int64_t wanted = held_out_of(rows, validation_split);
-  IdVector<int64_t> counts;
+  IndexVector<int64_t> counts;
   for (int64_t row = 0; row < rows; ++row) {
     if (row % kStopRows == 0) stop_point();
     const int32_t label = label_of(row);
     if (std::cmp_greater_equal(label, counts.size())) counts.resize(label + 1);
     ++counts[label];
   }
-  const IdVector<int64_t> held_out = held_out_by_label(counts, validation_split, wanted);
+  const IndexVector<int64_t> held_out = held_out_by_label(counts, validation_split, wanted);
   std::vector<Permutation> orders;
   for (size_t label = 0; label < counts.size(); ++label)
     orders.emplace_back(counts[label], seed, split_stream_of_label(static_cast<int32_t>(label)));
   auto marks = std::make_shared<RowMarks>(rows);
-  IdVector<int64_t> seen(counts.size());
+  IndexVector<int64_t> seen(counts.size());
   for (int64_t row = 0; row < rows; ++row) {
     if (row % kStopRows == 0) stop_point();
     const int32_t label = label_of(row);

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 
 namespace snug::data {
 namespace {
@@ -39,7 +39,7 @@ void TokenCache::fill(const MicroBatch& batch, const BatchBuffers& buffers) cons
     const std::span<int32_t> ids = row_of(buffers.input_ids, i, bucket_length);
     RowInfo row;  // a padding row: no tokens
     if (slot < static_cast<int64_t>(batch.rows.size()))
-      row = read_row(IdSpan(batch.rows)[slot], ids);
+      row = read_row(IndexSpan(batch.rows)[slot], ids);
     std::fill(ids.begin() + row.length, ids.end(), batch.pad_id);
     if (!buffers.token_type_ids.empty()) {
       const std::span<int32_t> types = row_of(buffers.token_type_ids, i, bucket_length);

@@ -5,8 +5,8 @@
 
 namespace snug {
 
-IdVector<bool> sources_of(const Graph& graph, std::span<const ValueId> ends) {
-  IdVector<bool> is_source(graph.values.size(), false);
+IndexVector<bool> sources_of(const Graph& graph, std::span<const ValueId> ends) {
+  IndexVector<bool> is_source(graph.values.size(), false);
   for (const ValueId id : ends) is_source[id] = true;
   for (size_t n = graph.nodes.size(); n-- > 0;) {
     const Node& node = graph.nodes[n];

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 #include "base/shared_text.h"
 #include "graph/input_types.h"
 #include "snug/attrs.h"
@@ -60,8 +60,8 @@ struct Value {
 
 struct Node {
   const OpDef* op = nullptr;
-  IdVector<ValueId> inputs;  // kNone for an optional input that is not given
-  IdVector<ValueId> outputs;
+  IndexVector<ValueId> inputs;  // kNone for an optional input that is not given
+  IndexVector<ValueId> outputs;
   Attrs attrs;
   SharedText scope;  // "encoder.layer.3.attention"
   Phase phase = Phase::forward;
@@ -72,8 +72,8 @@ struct Node {
 
 struct Graph {
   std::string name;
-  IdVector<Value> values;
-  IdVector<Node> nodes;          // every node comes after the producers of its inputs
+  IndexVector<Value> values;
+  IndexVector<Node> nodes;       // every node comes after the producers of its inputs
   std::vector<ValueId> outputs;  // computed values that stay readable after the step
 
   [[nodiscard]] const Value& value(ValueId id) const { return values[id]; }

@@ -30,8 +30,8 @@ ValueId storage_of(const Graph& graph, ValueId id) {
   return id;
 }
 
-IdVector<ValueId> storages_of(const Graph& graph) {
-  IdVector<ValueId> storages(graph.values.size());
+IndexVector<ValueId> storages_of(const Graph& graph) {
+  IndexVector<ValueId> storages(graph.values.size());
   std::iota(storages.begin(), storages.end(), 0);
   for (const Node& node : graph.nodes) {
     stop_point();

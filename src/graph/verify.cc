@@ -74,10 +74,10 @@ void verify_prologue(const Graph& graph, const Node& node, const std::string& wh
 
 void verify(const Graph& graph) {
   verify_values(graph);
-  IdVector<ValueId> storages(graph.values.size());  // by value, of those made so far
+  IndexVector<ValueId> storages(graph.values.size());  // by value, of those made so far
   std::iota(storages.begin(), storages.end(), 0);
-  IdVector<bool> is_defined(graph.values.size(), false);
-  IdVector<bool> is_overwritten(graph.values.size(), false);  // by storage
+  IndexVector<bool> is_defined(graph.values.size(), false);
+  IndexVector<bool> is_overwritten(graph.values.size(), false);  // by storage
   for (size_t i = 0; i < graph.values.size(); ++i)
     is_defined[i] = graph.values[i].producer == kNone;
   for (size_t i = 0; i < graph.nodes.size(); ++i) {

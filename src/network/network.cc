@@ -3,7 +3,7 @@
 #include <memory>
 #include <set>
 
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 #include "base/utf8.h"
 #include "compile/value_names.h"
 #include "graph/dependence.h"
@@ -49,7 +49,7 @@ void check_linear(const Network& network, const Graph& graph, ValueId loss,
 // A mark that no backward op can gain from is an error, not a remark: whoever set it believes that
 // it saves memory.
 void check_marks(const Network& network, const Graph& graph, ValueId loss) {
-  const IdVector<bool> is_used = sources_of(graph, {&loss, 1});
+  const IndexVector<bool> is_used = sources_of(graph, {&loss, 1});
   const Value& end = graph.value(loss);
   if (end.is_marked || !end.name.empty())
     fail(network,

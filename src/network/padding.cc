@@ -327,7 +327,7 @@ class PaddingFlow {
 
   const Graph& graph_;
   const Graph& shorter_;
-  IdVector<Places> places_;
+  IndexVector<Places> places_;
   std::string problem_;
 };
 
@@ -351,7 +351,7 @@ std::string other_number(const Graph& graph, NodeId id, const Node& there) {
 std::string counted_padding(const Graph& graph, const Graph& shorter) {
   if (graph.nodes.size() != shorter.nodes.size() || graph.values.size() != shorter.values.size())
     return {};
-  const IdVector<bool> is_used = sources_of(graph, graph.outputs);
+  const IndexVector<bool> is_used = sources_of(graph, graph.outputs);
   PaddingFlow flow(graph, shorter);
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     const auto id = static_cast<NodeId>(n);

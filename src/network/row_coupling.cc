@@ -4,7 +4,7 @@
 #include <functional>
 #include <variant>
 
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 #include "graph/builder.h"
 #include "graph/text.h"
 #include "network/facts.h"
@@ -14,8 +14,8 @@ namespace snug {
 namespace {
 
 struct Flow {
-  IdVector<int> axis;              // by value
-  IdVector<std::string> coupling;  // by value: the op that coupled its rows
+  IndexVector<int> axis;              // by value
+  IndexVector<std::string> coupling;  // by value: the op that coupled its rows
 };
 
 // The axis that has the rows, as many numbers for each; kNoRows where there is none.
@@ -144,8 +144,8 @@ bool keeps_rows_apart(const RowProbe& probe, const Node& of_network, const Flow&
                      .other = there,
                      .rows = probe.rows,
                      .other_rows = probe.other_rows};
-  Flow of_gradient{.axis = IdVector<int>(here.values.size(), kNoRows),
-                   .coupling = IdVector<std::string>(here.values.size())};
+  Flow of_gradient{.axis = IndexVector<int>(here.values.size(), kNoRows),
+                   .coupling = IndexVector<std::string>(here.values.size())};
   for (size_t i = 0; i < here.values.size(); ++i) {
     const auto id = static_cast<ValueId>(i);
     if (here.value(id).kind == ValueKind::input) of_gradient.axis[id] = axis_of_rows(own, id);
@@ -179,8 +179,8 @@ std::vector<uint64_t> op_digests(const Graph& graph) {
 std::string row_coupling(const RowProbe& probe, const std::vector<ValueId>& values) {
   const Graph& graph = probe.graph;
   if (const std::string other = other_network(graph, probe.other); !other.empty()) return other;
-  Flow flow{.axis = IdVector<int>(graph.values.size(), kNoRows),
-            .coupling = IdVector<std::string>(graph.values.size())};
+  Flow flow{.axis = IndexVector<int>(graph.values.size(), kNoRows),
+            .coupling = IndexVector<std::string>(graph.values.size())};
   for (size_t i = 0; i < graph.values.size(); ++i) {
     const auto id = static_cast<ValueId>(i);
     if (graph.value(id).kind != ValueKind::input) continue;

@@ -79,7 +79,7 @@ class Places {
   const Lowered& lowered_;
   const ResidentLayout& residents_;
   int64_t arena_begin_;
-  IdVector<int64_t> last_;  // by storage
+  IndexVector<int64_t> last_;  // by storage
 };
 
 /// Those of one run of a program.

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 #include "plan/problem/plan.h"
 #include "runtime/canary.h"
 #include "runtime/lowered.h"
@@ -39,7 +39,7 @@ struct TraceRow {
   double seconds = 0;
 };
 struct Trace {
-  IdVector<TraceRow> rows;
+  IndexVector<TraceRow> rows;
 };
 
 class Executable {
@@ -102,8 +102,8 @@ class Executable {
   std::vector<const std::byte*> inputs_;  // addresses, of all kernels
   std::vector<std::byte*> outputs_;
   std::map<NodeId, std::string> node_names_;
-  std::vector<plan::OpId> ops_;   // by step
-  IdVector<int64_t> live_bytes_;  // by step
+  std::vector<plan::OpId> ops_;      // by step
+  IndexVector<int64_t> live_bytes_;  // by step
   struct PlacedRange {
     plan::LiveRange range;
     int64_t place = 0;

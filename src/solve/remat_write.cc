@@ -6,7 +6,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 #include "plan/problem/liveness.h"
 
 namespace snug::solve {
@@ -31,30 +31,30 @@ class Ids {
   std::unordered_set<std::string> taken_;
 };
 
-IdVector<std::string> storage_ids(const plan::Problem& problem) {
+IndexVector<std::string> storage_ids(const plan::Problem& problem) {
   Ids ids;
-  IdVector<std::string> made;
+  IndexVector<std::string> made;
   made.reserve(problem.storages.size());
   for (const plan::Storage& storage : problem.storages) made.push_back(ids.make(storage.name));
   return made;
 }
 
-IdVector<std::string> op_ids(const plan::Problem& problem) {
+IndexVector<std::string> op_ids(const plan::Problem& problem) {
   Ids ids;
-  IdVector<std::string> made;
+  IndexVector<std::string> made;
   made.reserve(problem.ops.size());
   for (const plan::Op& op : problem.ops)
     made.push_back(ids.make(op.scope.empty() ? op.name : op.scope.str() + "/" + op.name));
   return made;
 }
 
-Json named(const std::vector<plan::StorageId>& storages, const IdVector<std::string>& ids) {
+Json named(const std::vector<plan::StorageId>& storages, const IndexVector<std::string>& ids) {
   Json list = Json::array();
   for (const plan::StorageId id : storages) list.push_back(ids[id]);
   return list;
 }
 
-Json json_of(const plan::Op& op, const std::string& id, const IdVector<std::string>& storages) {
+Json json_of(const plan::Op& op, const std::string& id, const IndexVector<std::string>& storages) {
   Json json = {{"id", id},
                {"phase", kPhases[static_cast<size_t>(op.phase)]},
                {"cost", op.seconds},
@@ -76,8 +76,8 @@ std::string lines(const std::vector<Json>& entries) {
 }  // namespace
 
 std::string remat_problem_json(const plan::Problem& problem) {
-  const IdVector<std::string> storages = storage_ids(problem);
-  const IdVector<std::string> ops = op_ids(problem);
+  const IndexVector<std::string> storages = storage_ids(problem);
+  const IndexVector<std::string> ops = op_ids(problem);
   std::vector<Json> listed_storages, listed_ops;
   Json resident = Json::array();
   for (size_t i = 0; i < problem.storages.size(); ++i) {
@@ -94,9 +94,9 @@ std::string remat_problem_json(const plan::Problem& problem) {
 
 std::string remat_schedule_json(const plan::Problem& problem,
                                 std::span<const plan::OpId> schedule) {
-  const IdVector<std::string> ids = op_ids(problem);
+  const IndexVector<std::string> ids = op_ids(problem);
   const plan::Liveness live = plan::analyse(problem, schedule);
-  IdVector<int64_t> runs(problem.ops.size(), 0);
+  IndexVector<int64_t> runs(problem.ops.size(), 0);
   std::vector<Json> listed;
   for (const plan::OpId id : schedule) {
     listed.push_back(ids[id]);

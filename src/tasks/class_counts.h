@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 #include "snug/run.h"
 
 namespace snug::tasks {
@@ -28,9 +28,9 @@ inline constexpr double kUndefined = std::numeric_limits<double>::quiet_NaN();
 struct ClassCounts {
   explicit ClassCounts(size_t labels) : wanted(labels), found(labels), hits(labels) {}
 
-  IdVector<int64_t> wanted;
-  IdVector<int64_t> found;
-  IdVector<int64_t> hits;
+  IndexVector<int64_t> wanted;
+  IndexVector<int64_t> found;
+  IndexVector<int64_t> hits;
 
   [[nodiscard]] double f1(size_t label) const {
     return ratio(2 * hits[label], wanted[label] + found[label]);

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 #include "ops/loss/loss.h"
 #include "tasks/class_counts.h"
 #include "tasks/roc_auc.h"
@@ -21,7 +21,7 @@ size_t argmax(std::span<const float> logits) {
 }
 
 // -log softmax(logits)[label], in double.
-double row_loss(IdSpan<const float> logits, int32_t label) {
+double row_loss(IndexSpan<const float> logits, int32_t label) {
   const double top = *std::max_element(logits.begin(), logits.end());
   double sum = 0;
   for (float z : logits) sum += std::exp(static_cast<double>(z) - top);
@@ -77,7 +77,7 @@ struct Moments {
   int64_t squares = 0;
 };
 
-Moments moments(const IdVector<int64_t>& counts) {
+Moments moments(const IndexVector<int64_t>& counts) {
   Moments out;
   for (size_t i = 0; i < counts.size(); ++i) {
     const auto id = static_cast<int64_t>(i);

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "base/check.h"
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 #include "ops/loss/loss.h"
 #include "snug/error.h"
 #include "tasks/class_counts.h"
@@ -59,8 +59,8 @@ void append_loss(GraphBuilder& builder, models::SequenceModel& model, const Sett
 }
 
 void feed(const data::RowColumns& row, const FedRow& fed) {
-  const IdSpan<float> labels(reinterpret_cast<float*>(fed.labels.data()),
-                             fed.labels.size() / sizeof(float));
+  const IndexSpan<float> labels(reinterpret_cast<float*>(fed.labels.data()),
+                                fed.labels.size() / sizeof(float));
   fed.weights[0] = 1;
   std::fill(labels.begin(), labels.end(), 0.0F);
   for (const int32_t id : row.integers(0)) labels[id] = 1.0F;
@@ -138,8 +138,8 @@ class LabelsMeter final : public Meter {
   double loss_sum_ = 0;
   ClassCounts counts_;
   KeptScores kept_;
-  std::vector<double> scores_;  // of a row
-  IdVector<bool> is_wanted_;    // of a row
+  std::vector<double> scores_;   // of a row
+  IndexVector<bool> is_wanted_;  // of a row
   std::optional<size_t> f1_label_;
 };
 

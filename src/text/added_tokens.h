@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 #include "text/longest_patterns.h"
 #include "text/unicode_rules.h"
 
@@ -77,7 +77,7 @@ class AddedTokenMatcher {
   /// The pattern that stands at search.from, or null.
   const AddedPattern* longest_at(Search& search) const;
 
-  IdVector<AddedPattern> patterns_;
+  IndexVector<AddedPattern> patterns_;
   LongestPatterns finder_;
 };
 

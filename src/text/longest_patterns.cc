@@ -5,7 +5,7 @@
 #include <functional>
 #include <numeric>
 
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 
 namespace snug {
 namespace {
@@ -15,7 +15,7 @@ unsigned char byte_at(std::string_view pattern, size_t depth) {
   return static_cast<unsigned char>(pattern[pattern.size() - 1 - depth]);
 }
 
-std::vector<int32_t> sorted_backwards(IdSpan<const std::string_view> patterns) {
+std::vector<int32_t> sorted_backwards(IndexSpan<const std::string_view> patterns) {
   std::vector<int32_t> order(patterns.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
@@ -34,7 +34,9 @@ LongestPatterns::LongestPatterns(const std::vector<std::string_view>& patterns) 
     size_t begin, end, depth;
   };
   const std::vector<int32_t> order = sorted_backwards(patterns);
-  const auto pattern = [&](size_t i) { return IdSpan<const std::string_view>(patterns)[order[i]]; };
+  const auto pattern = [&](size_t i) {
+    return IndexSpan<const std::string_view>(patterns)[order[i]];
+  };
   std::vector<Range> ranges = {{0, order.size(), 0}};
   nodes_.emplace_back();
   for (uint32_t n = 0; n < nodes_.size(); ++n) {

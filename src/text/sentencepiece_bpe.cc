@@ -7,7 +7,7 @@
 #include <bit>
 #include <unordered_map>
 
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 #include "text/byte_pieces.h"
 #include "text/piece_trie.h"
 #include "text/unicode_rules.h"
@@ -40,7 +40,7 @@ class SentencePieceBpe final : public WordModel {
       if (kinds_[i] == PieceKind::user_defined)
         whole.emplace_back(vocabulary.token(i), static_cast<int32_t>(i));
     }
-    ranks_ = IdVector<uint32_t>(std::move(ranks));
+    ranks_ = IndexVector<uint32_t>(std::move(ranks));
     whole_ = PieceTrie(std::move(whole));
   }
 
@@ -163,8 +163,8 @@ class SentencePieceBpe final : public WordModel {
   }
 
   const TokenTable& table_;
-  IdVector<uint32_t> ranks_;
-  IdVector<PieceKind> kinds_;
+  IndexVector<uint32_t> ranks_;
+  IndexVector<PieceKind> kinds_;
   UnigramOptions options_;
   BytePieces bytes_;
   PieceTrie whole_;

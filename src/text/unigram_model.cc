@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 #include "text/byte_pieces.h"
 #include "text/piece_trie.h"
 #include "text/unicode_rules.h"
@@ -100,7 +100,7 @@ class UnigramModel final : public WordModel {
   }
 
   const TokenTable& table_;
-  IdVector<double> scores_;
+  IndexVector<double> scores_;
   UnigramOptions options_;
   BytePieces bytes_;
   PieceTrie trie_;
@@ -161,7 +161,7 @@ class SentencePieceUnigram final : public WordModel {
   }
 
  private:
-  IdVector<float> scores_;
+  IndexVector<float> scores_;
   std::vector<bool> is_user_defined_;
   UnigramOptions options_;
   BytePieces bytes_;

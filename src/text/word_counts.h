@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 #include "text/token_table.h"
 
 namespace snug {
@@ -35,7 +35,7 @@ class WordCounts {
   void keep(const std::vector<int32_t>& ascending);
 
   TokenTable words_;
-  IdVector<int64_t> counts_;
+  IndexVector<int64_t> counts_;
   int64_t bytes_ = 0;
   int64_t max_words_, max_bytes_;
   uint64_t seed_;

@@ -2,7 +2,7 @@
 #include <cmath>
 #include <vector>
 
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 #include "ops/optimizer/step_ref.h"
 
 namespace snug {
@@ -35,7 +35,7 @@ void run_adafactor(const RefArgs& args) {
   const int64_t count = args.inputs[0].size();
   const double eps = args.attrs.real("eps");
   const auto g = [&](int64_t i) { return args.inputs[1].data[i] * coefficient_of(args); };
-  IdVector<double> update(count);
+  IndexVector<double> update(count);
   for (int64_t matrix = 0; count > 0 && matrix < count / (rows * columns); ++matrix) {
     const int64_t begin = matrix * rows * columns;
     for (int64_t r = 0; r < rows; ++r) {
@@ -61,7 +61,7 @@ void run_adafactor(const RefArgs& args) {
 }
 
 void run_adafactor_vector(const RefArgs& args) {
-  IdVector<double> update(args.inputs[0].size());
+  IndexVector<double> update(args.inputs[0].size());
   for (size_t i = 0; i < update.size(); ++i) {
     const double g = args.inputs[1].data[i] * coefficient_of(args);
     join(args, 1, static_cast<int64_t>(i), g * g + args.attrs.real("eps"));

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/op_probes.h"
 #include "ops/op_rules.h"
@@ -17,7 +17,7 @@ std::vector<TensorType> infer_sum(const InferArgs& args) {
   require_floating(args, 0, "x");
   const Shape& x = args.inputs[0].shape;
   const std::vector<int64_t>& axes = args.attrs.ints("axes");
-  IdVector<bool> is_reduced(x.size(), false);
+  IndexVector<bool> is_reduced(x.size(), false);
   for (int64_t axis : axes) {
     const int64_t index = normalize_axis(axis, static_cast<int64_t>(x.size()), args.where);
     if (is_reduced[index])

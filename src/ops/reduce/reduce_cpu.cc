@@ -2,14 +2,14 @@
 // CPU kernels of the reductions; the loops are in backend/cpu/reduction.cc.
 #include "backend/cpu/kernel.h"
 #include "backend/cpu/reduction.h"
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 
 namespace snug {
 namespace {
 
 Reduction reduction_of(const NodeSpec& spec) {
   const Shape& shape = spec.inputs[0].shape;
-  IdVector<bool> reduced(shape.size(), false);
+  IndexVector<bool> reduced(shape.size(), false);
   const auto rank = static_cast<int64_t>(shape.size());
   for (const int64_t axis : spec.attrs.ints("axes")) {
     reduced[normalize_axis(axis, rank, *spec.op->name)] = true;

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 #include "ops/op_probes.h"
 #include "ops/op_rules.h"
 
@@ -141,7 +141,7 @@ std::vector<ValueId> vjp_reshape(const VjpArgs& args) {
 
 std::vector<ValueId> vjp_transpose(const VjpArgs& args) {
   const std::vector<int64_t>& perm = args.node.attrs.ints("perm");
-  IdVector<int64_t> inverse(perm.size());
+  IndexVector<int64_t> inverse(perm.size());
   for (size_t i = 0; i < perm.size(); ++i) inverse[perm[i]] = static_cast<int64_t>(i);
   return {transpose(args.builder, args.dy[0], inverse)};
 }

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "backend/reference/reference.h"
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 #include "ops/index_map.h"
 
 namespace snug {
@@ -23,7 +23,7 @@ void run_transpose(const RefArgs& args) {
   const std::vector<int64_t>& perm = args.attrs.ints("perm");
   for (int64_t i = 0; i < y.size(); ++i) {
     const std::vector<int64_t> at = coordinates_of(i, y.type.shape);
-    IdVector<int64_t> from(at.size());
+    IndexVector<int64_t> from(at.size());
     for (size_t d = 0; d < at.size(); ++d) from[perm[d]] = at[d];
     y.data[i] = x.data[element_at(from, x.type.shape)];
   }
@@ -34,7 +34,7 @@ enum class Direction : uint8_t { into_whole, out_of_whole };
 void copy_part(const RefTensor& part, const RefTensor& whole, int64_t axis, int64_t start,
                Direction direction) {
   for (int64_t i = 0; i < part.size(); ++i) {
-    IdVector<int64_t> at = coordinates_of(i, part.type.shape);
+    IndexVector<int64_t> at = coordinates_of(i, part.type.shape);
     at[axis] += start;
     double& in_whole = whole.data[element_at(at, whole.type.shape)];
     if (direction == Direction::into_whole) {

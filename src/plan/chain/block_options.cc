@@ -6,7 +6,7 @@
 #include <map>
 #include <numeric>
 
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 #include "base/stop.h"
 #include "plan/chain/block_template.h"
 
@@ -122,7 +122,7 @@ void keep_front(std::vector<BlockOption>& options, size_t max_options) {
 
 std::vector<bool> flags_of(const BlockTemplate& block, const std::vector<Group>& groups,
                            uint64_t mask) {
-  IdVector<bool> is_saved(block.storage_count(), false);
+  IndexVector<bool> is_saved(block.storage_count(), false);
   for (size_t g = 0; g < groups.size(); ++g) {
     if ((mask >> g & 1) == 0) continue;
     for (const int32_t member : groups[g].members) is_saved[member] = true;
@@ -145,8 +145,8 @@ void enumerate(const BlockTemplate& block, const std::vector<Group>& groups,
 void drop_greedily(const BlockTemplate& block, const std::vector<Group>& groups,
                    std::vector<BlockOption>& options) {
   constexpr double kNever = std::numeric_limits<double>::infinity();
-  IdVector<bool> is_saved(block.storage_count(), false);
-  const auto set_saved = [&groups](IdVector<bool>& flags, size_t group, bool value) {
+  IndexVector<bool> is_saved(block.storage_count(), false);
+  const auto set_saved = [&groups](IndexVector<bool>& flags, size_t group, bool value) {
     for (const int32_t member : groups[group].members) flags[member] = value;
   };
   for (size_t g = 0; g < groups.size(); ++g) set_saved(is_saved, g, true);
@@ -164,8 +164,8 @@ void drop_greedily(const BlockTemplate& block, const std::vector<Group>& groups,
     return (trial->recompute_seconds - current->recompute_seconds) /
            static_cast<double>(groups[group].bytes);
   };
-  IdVector<double> prices(groups.size());
-  IdVector<size_t> priced_in(groups.size(), 0);  // round
+  IndexVector<double> prices(groups.size());
+  IndexVector<size_t> priced_in(groups.size(), 0);  // round
   for (size_t round = 1;; ++round) {
     if (round == 1 || groups.size() <= kRepricedGroups) {
       for (size_t g = 0; g < groups.size(); ++g) prices[g] = price_of(g);
@@ -199,7 +199,7 @@ BlockOption translate(const BlockOption& option, const BlockTemplate& from,
 
 // Per block: what earlier backward ops made and is still live when its backward part begins.
 std::vector<int64_t> bytes_at_entry(const ProblemIndex& index, const Chain& chain) {
-  IdVector<int64_t> live(index.problem.ops.size() + 2, 0);  // before each op
+  IndexVector<int64_t> live(index.problem.ops.size() + 2, 0);  // before each op
   for (StorageId id = 0; id < index.storage_count(); ++id) {
     const OpId producer = index.producer[id];
     if (producer < index.backward_begin) continue;
@@ -210,7 +210,7 @@ std::vector<int64_t> bytes_at_entry(const ProblemIndex& index, const Chain& chai
     live[last + 1] -= index.arena_bytes(id);
   }
   std::partial_sum(live.begin(), live.end(), live.begin());
-  IdVector<int64_t> result;
+  IndexVector<int64_t> result;
   for (const Block& block : chain.blocks) {
     const bool has_backward = block.backward_first < block.backward_end;
     result.push_back(has_backward ? live[block.backward_first] : 0);
@@ -220,13 +220,13 @@ std::vector<int64_t> bytes_at_entry(const ProblemIndex& index, const Chain& chai
 
 }  // namespace
 
-IdVector<BlockOptions> block_options(const ProblemIndex& index, const Chain& chain,
-                                     const OptionLimits& limits) {
-  IdVector<BlockOptions> result(chain.blocks.size());
-  IdVector<std::optional<BlockTemplate>> templates(chain.class_count);
-  IdVector<size_t> first_of_class(chain.class_count, 0);
+IndexVector<BlockOptions> block_options(const ProblemIndex& index, const Chain& chain,
+                                        const OptionLimits& limits) {
+  IndexVector<BlockOptions> result(chain.blocks.size());
+  IndexVector<std::optional<BlockTemplate>> templates(chain.class_count);
+  IndexVector<size_t> first_of_class(chain.class_count, 0);
   const std::vector<int64_t> entry_bytes = bytes_at_entry(index, chain);
-  IdVector<int32_t> local_by_id(index.problem.storages.size(), -1);
+  IndexVector<int32_t> local_by_id(index.problem.storages.size(), -1);
   for (size_t b = 0; b < chain.blocks.size(); ++b) {
     stop_point();
     const Block& block = chain.blocks[b];

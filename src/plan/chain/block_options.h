@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 #include "plan/chain/blocks.h"
 
 namespace snug::plan {
@@ -46,7 +46,7 @@ struct OptionLimits {
 };
 
 /// One entry per block; equal blocks are enumerated once.
-[[nodiscard]] IdVector<BlockOptions> block_options(const ProblemIndex& index, const Chain& chain,
-                                                   const OptionLimits& limits = {});
+[[nodiscard]] IndexVector<BlockOptions> block_options(const ProblemIndex& index, const Chain& chain,
+                                                      const OptionLimits& limits = {});
 
 }  // namespace snug::plan

@@ -5,7 +5,7 @@
 #include <span>
 
 #include "base/check.h"
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 #include "base/stop.h"
 
 namespace snug::plan {
@@ -29,7 +29,7 @@ class Profile {
   }
 
  private:
-  IdVector<int64_t> change_;
+  IndexVector<int64_t> change_;
 };
 
 }  // namespace
@@ -40,7 +40,7 @@ int32_t BlockTemplate::local_of(StorageId id) const {
 }
 
 int32_t BlockTemplate::add_storage(const ProblemIndex& index, StorageId id,
-                                   IdVector<int32_t>& local_by_id) {
+                                   IndexVector<int32_t>& local_by_id) {
   int32_t& local = local_by_id[id];
   if (local >= 0) return local;
   local = storage_count();
@@ -53,7 +53,7 @@ int32_t BlockTemplate::add_storage(const ProblemIndex& index, StorageId id,
 }
 
 BlockTemplate::LocalOp BlockTemplate::add_op(const ProblemIndex& index, const Chain& chain, OpId id,
-                                             IdVector<int32_t>& local_by_id) {
+                                             IndexVector<int32_t>& local_by_id) {
   const Op& op = index.op(id);
   LocalOp local;
   local.scratch_bytes = op.scratch_bytes;
@@ -78,7 +78,7 @@ BlockTemplate::LocalOp BlockTemplate::add_op(const ProblemIndex& index, const Ch
 }
 
 BlockTemplate::BlockTemplate(const ProblemIndex& index, const Chain& chain, const Block& block,
-                             int64_t entry_bytes, IdVector<int32_t>& local_by_id)
+                             int64_t entry_bytes, IndexVector<int32_t>& local_by_id)
     : foreign_bytes_(entry_bytes) {
   for (const StorageId id : block.input) {
     if (chain.is_pinned[id]) continue;
@@ -158,8 +158,8 @@ void BlockTemplate::split_off_tail() {
 int64_t BlockTemplate::peak_of_tail() const {
   const auto begin = static_cast<int32_t>(tail_begin_);
   const auto end = static_cast<int32_t>(backward_.size()) - 1;
-  IdVector<int32_t> first(storages_.size(), begin);
-  IdVector<int32_t> last(storages_.size(), -1);
+  IndexVector<int32_t> first(storages_.size(), begin);
+  IndexVector<int32_t> last(storages_.size(), -1);
   Profile profile(backward_.size());
   for (int32_t step = begin; step <= end; ++step) {
     const LocalOp& op = backward_[step];
@@ -194,11 +194,11 @@ int64_t BlockTemplate::past_bytes() const {
   return bytes;
 }
 
-int64_t BlockTemplate::forward_peak(const IdVector<bool>& is_saved) const {
+int64_t BlockTemplate::forward_peak(const IndexVector<bool>& is_saved) const {
   if (forward_.empty()) return 0;
   const auto end = static_cast<int32_t>(forward_.size()) - 1;
-  IdVector<int32_t> first(head_storages_, -1);
-  IdVector<int32_t> last(head_storages_, -1);
+  IndexVector<int32_t> first(head_storages_, -1);
+  IndexVector<int32_t> last(head_storages_, -1);
   for (int32_t step = 0; step <= end; ++step) {
     const LocalOp& op = forward_[step];
     for (const int32_t input : op.inputs) last[input] = step;
@@ -217,8 +217,8 @@ int64_t BlockTemplate::forward_peak(const IdVector<bool>& is_saved) const {
   return profile.peak();
 }
 
-bool BlockTemplate::append_closure(int32_t local, IdVector<uint8_t>& is_available,
-                                   IdVector<const LocalOp*>& run, double& seconds) const {
+bool BlockTemplate::append_closure(int32_t local, IndexVector<uint8_t>& is_available,
+                                   IndexVector<const LocalOp*>& run, double& seconds) const {
   if (is_available[local] != 0) return true;
   const int32_t producer = producer_[local];
   if (producer < 0) return false;  // the input, not saved
@@ -232,10 +232,10 @@ bool BlockTemplate::append_closure(int32_t local, IdVector<uint8_t>& is_availabl
   return true;
 }
 
-std::optional<BlockOption> BlockTemplate::measure(const IdVector<bool>& is_saved) const {
+std::optional<BlockOption> BlockTemplate::measure(const IndexVector<bool>& is_saved) const {
   stop_point();
   BlockOption option;
-  IdVector<uint8_t> is_available(head_storages_, 0);
+  IndexVector<uint8_t> is_available(head_storages_, 0);
   size_t inputs_left = 0;
   size_t outputs_left = 0;
   for (size_t i = 0; i < head_storages_; ++i) {
@@ -262,7 +262,7 @@ std::optional<BlockOption> BlockTemplate::measure(const IdVector<bool>& is_saved
   const auto is_outside = [&](size_t i) {
     return storages_[i].is_input && (option.saves_input || !is_saved[i]);
   };
-  IdVector<const LocalOp*> run;
+  IndexVector<const LocalOp*> run;
   run.reserve(forward_.size() + tail_begin_);
   for (const LocalOp& op : std::span(backward_).first(tail_begin_)) {
     for (const int32_t input : op.inputs) {
@@ -279,8 +279,8 @@ std::optional<BlockOption> BlockTemplate::measure(const IdVector<bool>& is_saved
     return option;
   }
   const auto end = static_cast<int32_t>(run.size()) - 1;
-  IdVector<int32_t> first(head_storages_, -1);
-  IdVector<int32_t> last(head_storages_, -1);
+  IndexVector<int32_t> first(head_storages_, -1);
+  IndexVector<int32_t> last(head_storages_, -1);
   Profile profile(run.size());
   for (int32_t step = 0; step <= end; ++step) {
     const LocalOp& op = *run[step];

@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 #include "plan/chain/block_options.h"
 
 namespace snug::plan {
@@ -32,11 +32,11 @@ class BlockTemplate {
   /// `local_by_id`: -1 for each storage of the problem, and so again afterwards; the templates of a
   /// chain share it, since one block may have a hundred thousand storages and most have ten.
   BlockTemplate(const ProblemIndex& index, const Chain& chain, const Block& block,
-                int64_t entry_bytes, IdVector<int32_t>& local_by_id);
+                int64_t entry_bytes, IndexVector<int32_t>& local_by_id);
 
   /// Nothing where the set does not allow the backward to run (the input is needed but not saved).
-  [[nodiscard]] std::optional<BlockOption> measure(const IdVector<bool>& is_saved) const;
-  [[nodiscard]] int64_t forward_peak(const IdVector<bool>& is_saved) const;
+  [[nodiscard]] std::optional<BlockOption> measure(const IndexVector<bool>& is_saved) const;
+  [[nodiscard]] int64_t forward_peak(const IndexVector<bool>& is_saved) const;
 
   [[nodiscard]] int32_t storage_count() const { return static_cast<int32_t>(storages_.size()); }
   [[nodiscard]] const TemplateStorage& storage(int32_t local) const { return storages_[local]; }
@@ -58,20 +58,20 @@ class BlockTemplate {
     double seconds = 0;
   };
 
-  int32_t add_storage(const ProblemIndex& index, StorageId id, IdVector<int32_t>& local_by_id);
+  int32_t add_storage(const ProblemIndex& index, StorageId id, IndexVector<int32_t>& local_by_id);
   LocalOp add_op(const ProblemIndex& index, const Chain& chain, OpId id,
-                 IdVector<int32_t>& local_by_id);
-  [[nodiscard]] bool append_closure(int32_t local, IdVector<uint8_t>& is_available,
-                                    IdVector<const LocalOp*>& run, double& seconds) const;
+                 IndexVector<int32_t>& local_by_id);
+  [[nodiscard]] bool append_closure(int32_t local, IndexVector<uint8_t>& is_available,
+                                    IndexVector<const LocalOp*>& run, double& seconds) const;
 
   void split_off_tail();
   [[nodiscard]] int64_t peak_of_tail() const;
 
-  IdVector<TemplateStorage> storages_;
+  IndexVector<TemplateStorage> storages_;
   std::vector<std::pair<StorageId, int32_t>> sorted_ids_;
-  IdVector<LocalOp> forward_;
-  IdVector<LocalOp> backward_;
-  IdVector<int32_t> producer_;  // per local storage: index in forward_, or -1
+  IndexVector<LocalOp> forward_;
+  IndexVector<LocalOp> backward_;
+  IndexVector<int32_t> producer_;  // per local storage: index in forward_, or -1
   // The backward ops from here on read nothing of the forward part (a hundred thousand updates), so
   // they are the same for every save-set, and so are the storages that they alone know.
   size_t tail_begin_ = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/chain/blocks.h"
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 #include "base/stop.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ constexpr double kSmallBlock = 0.125;  // of the typical block's seconds: merged
 
 // Steps from the making of a storage to its last forward use; 0 where it does not leave its op.
 std::vector<int32_t> forward_spans(const ProblemIndex& index) {
-  IdVector<int32_t> spans(index.storage_count(), 0);
+  IndexVector<int32_t> spans(index.storage_count(), 0);
   for (StorageId id = 0; id < index.storage_count(); ++id) {
     const auto position = static_cast<size_t>(id);
     const OpId producer = index.producer[position];
@@ -45,9 +45,9 @@ struct Crossing {
   int64_t bytes = 0;
 };
 
-std::vector<Crossing> crossings(const ProblemIndex& index, const IdVector<int32_t>& spans,
-                                const IdVector<bool>& is_carried) {
-  IdVector<Crossing> result(static_cast<size_t>(index.backward_begin) + 1);
+std::vector<Crossing> crossings(const ProblemIndex& index, const IndexVector<int32_t>& spans,
+                                const IndexVector<bool>& is_carried) {
+  IndexVector<Crossing> result(static_cast<size_t>(index.backward_begin) + 1);
   for (size_t id = 0; id < spans.size(); ++id) {
     if (spans[id] == 0 || is_carried[id]) continue;
     const auto producer = static_cast<size_t>(index.producer[id]);
@@ -70,9 +70,9 @@ bool is_cut(const Crossing& crossing, int64_t limit_bytes) {
   return crossing.count <= 1 || (crossing.count <= kMaxCrossing && crossing.bytes <= limit_bytes);
 }
 
-std::vector<Cut> find_cuts(const ProblemIndex& index, const IdVector<int32_t>& spans,
-                           const IdVector<bool>& is_carried, int64_t limit_bytes) {
-  const IdVector<Crossing> all = crossings(index, spans, is_carried);
+std::vector<Cut> find_cuts(const ProblemIndex& index, const IndexVector<int32_t>& spans,
+                           const IndexVector<bool>& is_carried, int64_t limit_bytes) {
+  const IndexVector<Crossing> all = crossings(index, spans, is_carried);
   std::vector<Cut> cuts;
   std::vector<StorageId> crossing;  // behind the op
   for (OpId op = 0; op + 1 < index.backward_begin; ++op) {
@@ -90,8 +90,8 @@ std::vector<Cut> find_cuts(const ProblemIndex& index, const IdVector<int32_t>& s
 // What about one forward run more would need: carried + the cuts that are kept + the largest block.
 // With k segments between n blocks whose cuts have S bytes and whose insides have B, that is
 // S k / n + B / k, smallest at 2 sqrt(S B / n); or all cuts are kept.
-double recompute_estimate(const ProblemIndex& index, const IdVector<bool>& is_carried,
-                          const IdVector<Crossing>& all, int64_t limit_bytes) {
+double recompute_estimate(const ProblemIndex& index, const IndexVector<bool>& is_carried,
+                          const IndexVector<Crossing>& all, int64_t limit_bytes) {
   double carried = 0;
   for (size_t id = 0; id < is_carried.size(); ++id) {
     if (is_carried[id])
@@ -120,7 +120,7 @@ double recompute_estimate(const ProblemIndex& index, const IdVector<bool>& is_ca
 }
 
 // Limits worth a trial: quantiles of the local minima of what crosses.
-std::vector<int64_t> cut_limits(const IdVector<Crossing>& all) {
+std::vector<int64_t> cut_limits(const IndexVector<Crossing>& all) {
   std::vector<int64_t> minima;
   for (size_t op = 1; op + 2 < all.size(); ++op) {
     const bool is_minimum =
@@ -137,18 +137,18 @@ std::vector<int64_t> cut_limits(const IdVector<Crossing>& all) {
 }
 
 struct CutChoice {
-  IdVector<bool> is_carried;
+  IndexVector<bool> is_carried;
   int64_t limit_bytes = 0;  // of what may cross a cut where it is more than one storage
 };
 
 // The carried storages and the limit with the smallest estimate. Cuts of one storage are better
 // than their bytes say (the options can keep or drop one, but a set only as a whole), so sets must
 // gain a good part.
-CutChoice choose_cuts(const ProblemIndex& index, const IdVector<int32_t>& spans) {
+CutChoice choose_cuts(const ProblemIndex& index, const IndexVector<int32_t>& spans) {
   CutChoice best;
   double best_price = std::numeric_limits<double>::max();
-  const auto try_carrying = [&](const IdVector<bool>& is_carried) {
-    const IdVector<Crossing> all = crossings(index, spans, is_carried);
+  const auto try_carrying = [&](const IndexVector<bool>& is_carried) {
+    const IndexVector<Crossing> all = crossings(index, spans, is_carried);
     const auto try_limit = [&](int64_t limit_bytes, double factor) {
       stop_point();
       const double price = factor * recompute_estimate(index, is_carried, all, limit_bytes);
@@ -159,7 +159,7 @@ CutChoice choose_cuts(const ProblemIndex& index, const IdVector<int32_t>& spans)
     try_limit(0, 1);
     for (const int64_t limit : cut_limits(all)) try_limit(limit, kSetGain);
   };
-  IdVector<bool> prologue(spans.size(), false);
+  IndexVector<bool> prologue(spans.size(), false);
   for (size_t id = 0; id < spans.size(); ++id) {
     const OpId producer = index.producer[id];
     if (producer >= 0 && index.op(producer).phase == Phase::prologue) prologue[id] = true;
@@ -171,7 +171,7 @@ CutChoice choose_cuts(const ProblemIndex& index, const IdVector<int32_t>& spans)
   if (thresholds.size() > kMaxCarryTrials) thresholds.resize(kMaxCarryTrials);
   for (const int32_t threshold : thresholds) {
     if (threshold < 2) break;
-    IdVector<bool> trial = prologue;
+    IndexVector<bool> trial = prologue;
     for (size_t id = 0; id < spans.size(); ++id) {
       if (spans[id] >= threshold) trial[id] = true;
     }
@@ -181,7 +181,7 @@ CutChoice choose_cuts(const ProblemIndex& index, const IdVector<int32_t>& spans)
 }
 
 std::vector<Block> make_blocks(const ProblemIndex& index, const std::vector<Cut>& cuts) {
-  IdVector<Block> blocks;
+  IndexVector<Block> blocks;
   Block block;
   for (const Cut& cut : cuts) {
     block.end = cut.after + 1;
@@ -236,7 +236,7 @@ bool is_once_only(const ProblemIndex& index, const Block& block) {
   return true;
 }
 
-void merge_small(const ProblemIndex& index, bool merges_backward, IdVector<Block>& blocks) {
+void merge_small(const ProblemIndex& index, bool merges_backward, IndexVector<Block>& blocks) {
   double sum = 0;
   double squares = 0;
   for (const Block& block : blocks) {
@@ -277,7 +277,7 @@ void merge_small(const ProblemIndex& index, bool merges_backward, IdVector<Block
   blocks = std::move(merged);
 }
 
-void merge_pairs(IdVector<Block>& blocks) {
+void merge_pairs(IndexVector<Block>& blocks) {
   std::vector<Block> merged;
   size_t i = 0;
   if (blocks.front().runs_once) merged.push_back(blocks[i++]);
@@ -394,7 +394,7 @@ void classify(const ProblemIndex& index, Chain& chain) {
 
 Chain find_blocks(const ProblemIndex& index, const BlockLimits& limits) {
   Chain chain;
-  const IdVector<int32_t> spans = forward_spans(index);
+  const IndexVector<int32_t> spans = forward_spans(index);
   const CutChoice choice = choose_cuts(index, spans);
   chain.is_pinned = choice.is_carried;
   chain.block_of.assign(spans.size(), -1);

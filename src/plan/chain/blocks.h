@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 #include "plan/problem/index.h"
 
 namespace snug::plan {
@@ -31,11 +31,11 @@ inline bool contains(const std::vector<StorageId>& set, StorageId id) {
 }
 
 struct Chain {
-  IdVector<Block> blocks;
+  IndexVector<Block> blocks;
   /// Per storage: never discarded once made. Carried storages, outputs of ops that run once, what
   /// is kept at the end, and what backward ops outside their block read.
-  IdVector<bool> is_pinned;
-  IdVector<int32_t> block_of;  // per storage: the block that makes it in the forward part, or -1
+  IndexVector<bool> is_pinned;
+  IndexVector<int32_t> block_of;  // per storage: the block that makes it in the forward part, or -1
   int32_t class_count = 0;
 };
 

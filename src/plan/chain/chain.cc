@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/chain/chain.h"
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 #include "base/stop.h"
 
 #include <algorithm>
@@ -39,7 +39,7 @@ struct Span {
   int64_t divisor = 0;  // of all sizes
 };
 
-Span span_of(const IdVector<BlockOptions>& options) {
+Span span_of(const IndexVector<BlockOptions>& options) {
   Span span;
   int64_t saved = 0;
   const auto count = [&](int64_t bytes) { span.divisor = std::gcd(span.divisor, bytes); };
@@ -71,7 +71,7 @@ int64_t slot_bytes_for(int64_t bytes, int32_t slots, int32_t blocks) {
   return (bytes + slots - lost - 1) / (slots - lost);
 }
 
-std::vector<SlotBlock> in_slots(const IdVector<BlockOptions>& options, int64_t slot_bytes) {
+std::vector<SlotBlock> in_slots(const IndexVector<BlockOptions>& options, int64_t slot_bytes) {
   const auto slots_of = [&](int64_t bytes) {
     return static_cast<int32_t>((bytes + slot_bytes - 1) / slot_bytes);
   };
@@ -97,14 +97,14 @@ std::vector<SlotBlock> in_slots(const IdVector<BlockOptions>& options, int64_t s
 
 // Where gradients wait for the global clip, what is there at a block's backward part grows along
 // the chain, and a stretch that is equal to another in all else has a row of its own.
-void level_entries(IdVector<SlotBlock>& blocks) {
+void level_entries(IndexVector<SlotBlock>& blocks) {
   int32_t most = 0;
   for (const SlotBlock& block : blocks) most = std::max(most, block.entry);
   for (SlotBlock& block : blocks) block.entry = most;
 }
 
 // Equal numbers for blocks that the recurrence cannot tell apart.
-std::vector<int32_t> kinds_of(const IdVector<SlotBlock>& blocks) {
+std::vector<int32_t> kinds_of(const IndexVector<SlotBlock>& blocks) {
   std::map<SlotBlock, int32_t> kinds;
   std::vector<int32_t> result;
   for (const SlotBlock& block : blocks)
@@ -131,9 +131,9 @@ struct Rows {
   double transitions = 0;
 };
 
-Rows find_rows(const IdVector<SlotBlock>& blocks) {
+Rows find_rows(const IndexVector<SlotBlock>& blocks) {
   const auto length = static_cast<int32_t>(blocks.size());
-  const IdVector<int32_t> kinds = kinds_of(blocks);
+  const IndexVector<int32_t> kinds = kinds_of(blocks);
   Rows rows;
   rows.row_of.resize(triangle(0, length));
   std::unordered_map<uint64_t, int32_t> known;
@@ -168,7 +168,7 @@ size_t ChainSolver::row(int32_t a, int32_t b) const {
   return row_number(a, b) * (static_cast<size_t>(slots_) + 1);
 }
 
-double ChainSolver::least_work(const IdVector<BlockOptions>& options) {
+double ChainSolver::least_work(const IndexVector<BlockOptions>& options) {
   const int64_t slot_bytes =
       slot_bytes_for(span_of(options).bytes, kMinSlots, static_cast<int32_t>(options.size()));
   return find_rows(in_slots(options, slot_bytes)).transitions * kMinSlots;
@@ -180,7 +180,7 @@ bool ChainSolver::is_coarse() const {
   return slots_ > 0 && slot_bytes_ * kSlotsOfSet > largest;
 }
 
-ChainSolver::ChainSolver(const IdVector<Block>& blocks, const IdVector<BlockOptions>& options,
+ChainSolver::ChainSolver(const IndexVector<Block>& blocks, const IndexVector<BlockOptions>& options,
                          double share)
     : blocks_(blocks), options_(options), length_(static_cast<int32_t>(blocks.size())) {
   for (const BlockOptions& block : options_) {

@@ -27,7 +27,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 #include "plan/chain/block_options.h"
 
 namespace snug::plan {
@@ -72,7 +72,7 @@ class ChainSolver {
  public:
   /// The largest nominal budget is `share` of what keeping everything takes. Without a table, and
   /// so without budgets, where that would take more than kMaxTableWork.
-  ChainSolver(const IdVector<Block>& blocks, const IdVector<BlockOptions>& options,
+  ChainSolver(const IndexVector<Block>& blocks, const IndexVector<BlockOptions>& options,
               double share = 1);
 
   /// Nominal budgets (in slots) at which the best time changes, smallest first. Empty where nothing
@@ -94,7 +94,7 @@ class ChainSolver {
 
   /// Transitions times slots that the coarsest table takes: what a chain of all-different blocks
   /// makes too long.
-  [[nodiscard]] static double least_work(const IdVector<BlockOptions>& options);
+  [[nodiscard]] static double least_work(const IndexVector<BlockOptions>& options);
 
  private:
   [[nodiscard]] size_t row_number(int32_t a, int32_t b) const;
@@ -105,19 +105,19 @@ class ChainSolver {
   void emit_kept(int32_t a, int32_t b, int32_t m, size_t k, bool is_input_held,
                  std::vector<ChainAction>& out) const;
 
-  const IdVector<Block>& blocks_;
-  const IdVector<BlockOptions>& options_;
+  const IndexVector<Block>& blocks_;
+  const IndexVector<BlockOptions>& options_;
   int32_t length_ = 0;
   int32_t slots_ = 0;
-  IdVector<SlotBlock> in_slots_;  // one more than blocks: nothing follows the last
+  IndexVector<SlotBlock> in_slots_;  // one more than blocks: nothing follows the last
   int64_t slot_bytes_ = 1;
   double work_ = 0;
   std::vector<int32_t> row_of_;  // [b (b + 1) / 2 + a]: the row of the stretch a .. b
   // [row][m]; choices: option k >= 0, or -(j - a) for a checkpoint at j, or kHold in free rows
   std::vector<float> held_seconds_;
-  IdVector<float> free_seconds_;
-  IdVector<int16_t> held_choice_;
-  IdVector<int16_t> free_choice_;
+  IndexVector<float> free_seconds_;
+  IndexVector<int16_t> held_choice_;
+  IndexVector<int16_t> free_choice_;
   struct Reach {
     int32_t first = 0;  // the smallest budget that is enough
     float least = 0;    // seconds at the largest

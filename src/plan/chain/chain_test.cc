@@ -112,8 +112,8 @@ TEST(Chain, Homogeneous_chains_cost_what_revolve_proves) {
     return value;
   };
   const int64_t length = 30;
-  IdVector<Block> blocks(static_cast<size_t>(length));
-  IdVector<BlockOptions> options(static_cast<size_t>(length));
+  IndexVector<Block> blocks(static_cast<size_t>(length));
+  IndexVector<BlockOptions> options(static_cast<size_t>(length));
   for (auto& each : options) {
     // Backward needs the input alone and runs in no extra memory; forward moves one unit to the
     // next.
@@ -146,8 +146,8 @@ TEST(Chain, Homogeneous_chains_cost_what_revolve_proves) {
 
 TEST(Chain, Gradients_that_gather_along_equal_blocks_do_not_multiply_the_table) {
   const size_t length = 1000;
-  IdVector<Block> blocks(length);
-  IdVector<BlockOptions> options(length);
+  IndexVector<Block> blocks(length);
+  IndexVector<BlockOptions> options(length);
   for (size_t i = 0; i < length; ++i) {
     BlockOptions& each = options[i];
     each.forward_seconds = 1;
@@ -171,8 +171,8 @@ TEST(Chain, Gradients_that_gather_along_equal_blocks_do_not_multiply_the_table) 
 // Sizes with a large common divisor have an exact table, however many kinds of blocks there are.
 TEST(Chain, A_table_of_many_kinds_of_blocks_has_a_limit_in_bytes) {
   const size_t length = 64;
-  IdVector<Block> blocks(length);
-  IdVector<BlockOptions> options(length);
+  IndexVector<Block> blocks(length);
+  IndexVector<BlockOptions> options(length);
   for (size_t i = 0; i < length; ++i) {
     const auto step = static_cast<int64_t>(i);
     options[i].forward_seconds = 1;

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "base/check.h"
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 #include "base/wildcard.h"
 #include "plan/chain/replay.h"
 #include "snug/error.h"
@@ -40,7 +40,7 @@ bool is_forward(const ProblemIndex& index, StorageId id) {
 // All forward ops that lead to a kept storage are one part, and so is the whole backward part.
 void part_before_marks(const ProblemIndex& index, Marks& marks) {
   marks.parts.assign(index.op_count(), {0});
-  IdVector<bool> leads(marks.is_kept);
+  IndexVector<bool> leads(marks.is_kept);
   for (OpId op = index.backward_begin; op-- > 0;) {
     const auto& outputs = index.op(op).outputs;
     const bool leads_to_mark =
@@ -54,7 +54,7 @@ void part_before_marks(const ProblemIndex& index, Marks& marks) {
 }
 
 std::vector<std::string_view> split(std::string_view patterns) {
-  IdVector<std::string_view> parts;
+  IndexVector<std::string_view> parts;
   while (!patterns.empty()) {
     const size_t end = std::min(patterns.find(';'), patterns.size());
     if (end > 0) parts.push_back(patterns.substr(0, end));
@@ -65,7 +65,7 @@ std::vector<std::string_view> split(std::string_view patterns) {
 
 class Scheduler {
  public:
-  Scheduler(const ProblemIndex& index, const Marks& marks, IdVector<bool>& is_pinned)
+  Scheduler(const ProblemIndex& index, const Marks& marks, IndexVector<bool>& is_pinned)
       : index_(index),
         marks_(marks),
         replay_(index, is_pinned),
@@ -124,7 +124,7 @@ class Scheduler {
   const ProblemIndex& index_;
   const Marks& marks_;
   Replay replay_;
-  IdVector<size_t> visible_depth_;
+  IndexVector<size_t> visible_depth_;
 };
 
 }  // namespace
@@ -186,7 +186,7 @@ Marks named_marks(const ProblemIndex& index, std::string_view patterns) {
 }
 
 std::vector<OpId> marked_schedule(const ProblemIndex& index, const Marks& marks) {
-  IdVector<bool> is_pinned(index.storage_count(), false);
+  IndexVector<bool> is_pinned(index.storage_count(), false);
   for (OpId op = 0; op < index.backward_begin; ++op) {
     if (!index.runs_once[op]) continue;
     for (const StorageId output : index.op(op).outputs) is_pinned[output] = true;

@@ -17,14 +17,14 @@
 #include <string_view>
 #include <vector>
 
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 #include "plan/problem/index.h"
 
 namespace snug::plan {
 
 struct Marks {
-  IdVector<std::vector<int32_t>> parts;  // per op, outermost first
-  IdVector<bool> is_kept;                // per storage
+  IndexVector<std::vector<int32_t>> parts;  // per op, outermost first
+  IndexVector<bool> is_kept;                // per storage
 };
 
 /// What the problem itself says (Op::parts, Storage::is_marked). Throws Error{bad_config} where it

@@ -7,7 +7,7 @@
 
 namespace snug::plan {
 
-Replay::Replay(const ProblemIndex& index, IdVector<bool>& is_pinned)
+Replay::Replay(const ProblemIndex& index, IndexVector<bool>& is_pinned)
     : index_(index),
       is_pinned_(is_pinned),
       is_available_(is_pinned.size(), false),

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 #include "plan/chain/replay.h"
 
 namespace snug::plan {
@@ -14,7 +14,7 @@ constexpr int32_t kMaxAttempts = 24;
 // One pass over the actions with a set of available storages.
 class Flattener {
  public:
-  Flattener(const ProblemIndex& index, const Chain& chain, IdVector<bool>& is_pinned)
+  Flattener(const ProblemIndex& index, const Chain& chain, IndexVector<bool>& is_pinned)
       : index_(index),
         chain_(chain),
         replay_(index, is_pinned),
@@ -93,8 +93,8 @@ class Flattener {
   const ProblemIndex& index_;
   const Chain& chain_;
   Replay replay_;
-  IdVector<int32_t> held_;
-  IdVector<std::vector<StorageId>> held_by_block_;
+  IndexVector<int32_t> held_;
+  IndexVector<std::vector<StorageId>> held_by_block_;
   OpId next_backward_;
 };
 
@@ -102,7 +102,7 @@ class Flattener {
 
 std::optional<std::vector<OpId>> flatten(const ProblemIndex& index, const Chain& chain,
                                          std::span<const ChainAction> actions) {
-  IdVector<bool> is_pinned = chain.is_pinned;
+  IndexVector<bool> is_pinned = chain.is_pinned;
   for (int32_t attempt = 0; attempt < kMaxAttempts; ++attempt) {
     Flattener flattener(index, chain, is_pinned);
     flattener.run(actions);

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "base/check.h"
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 #include "base/numbers.h"
 #include "snug/error.h"
 
@@ -75,7 +75,7 @@ class RevolveSplits {
 
 class Maker {
  public:
-  Maker(const ProblemIndex& index, const Chain& chain, const IdVector<BlockOptions>& options)
+  Maker(const ProblemIndex& index, const Chain& chain, const IndexVector<BlockOptions>& options)
       : index_(index),
         chain_(chain),
         options_(options),
@@ -83,7 +83,7 @@ class Maker {
 
   // Segments begin at these blocks, the first at 0; each keeps the input of its first block and is
   // run again once, keeping all, before its backward part.
-  [[nodiscard]] Actions segments(IdVector<int32_t> begins) const {
+  [[nodiscard]] Actions segments(IndexVector<int32_t> begins) const {
     begins.push_back(length_);
     const int32_t last_begin = begins[begins.size() - 2];
     Actions result;
@@ -114,13 +114,13 @@ class Maker {
   }
 
   [[nodiscard]] std::vector<int32_t> every(int64_t k) const {
-    IdVector<int32_t> begins;
+    IndexVector<int32_t> begins;
     for (int64_t b = 0; b < length_; b += k) begins.push_back(static_cast<int32_t>(b));
     return begins;
   }
 
   [[nodiscard]] std::vector<int32_t> quota(int64_t bytes) const {
-    IdVector<int32_t> begins = {0};
+    IndexVector<int32_t> begins = {0};
     int64_t made = 0;
     for (int32_t b = 0; b + 1 < length_; ++b) {
       made += made_bytes(b);
@@ -137,7 +137,7 @@ class Maker {
     std::set<std::vector<int32_t>> tried;
     std::vector<Actions> all;
     for (int64_t parts = 1; parts <= length_; ++parts) {
-      IdVector<int32_t> begins = quota(total / parts);
+      IndexVector<int32_t> begins = quota(total / parts);
       if (tried.insert(begins).second) all.push_back(segments(std::move(begins)));
     }
     return all;
@@ -204,7 +204,7 @@ class Maker {
 
   const ProblemIndex& index_;
   const Chain& chain_;
-  const IdVector<BlockOptions>& options_;
+  const IndexVector<BlockOptions>& options_;
   int32_t length_;
 };
 
@@ -230,7 +230,7 @@ void check_strategy_name(std::string_view strategy) {
 }
 
 std::vector<Actions> strategy_actions(const ProblemIndex& index, const Chain& chain,
-                                      const IdVector<BlockOptions>& options,
+                                      const IndexVector<BlockOptions>& options,
                                       std::string_view strategy) {
   check_strategy_name(strategy);
   const Maker maker(index, chain, options);

@@ -21,7 +21,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 #include "plan/chain/chain.h"
 #include "plan/chain/marked.h"
 
@@ -30,7 +30,7 @@ namespace snug::plan {
 /// One list of actions, or several of which the one with the smallest load is meant (`chen`).
 /// Throws Error{bad_config} for a name that is no strategy. Not for marks.
 [[nodiscard]] std::vector<std::vector<ChainAction>> strategy_actions(
-    const ProblemIndex& index, const Chain& chain, const IdVector<BlockOptions>& options,
+    const ProblemIndex& index, const Chain& chain, const IndexVector<BlockOptions>& options,
     std::string_view strategy);
 
 /// What a strategy of marks keeps; nothing for the others. Throws Error{bad_config} where it keeps

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How the schedules of a frontier are found.
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 #include "plan/frontier/frontier.h"
 
 #include <algorithm>
@@ -80,7 +80,7 @@ struct Workshop {
 
   ProblemIndex index;
   Chain chain;
-  IdVector<BlockOptions> options;
+  IndexVector<BlockOptions> options;
 };
 
 bool is_smaller(const ScheduledPoint& a, const ScheduledPoint& b) {
@@ -200,7 +200,7 @@ std::vector<int32_t> spread_along(const std::vector<int32_t>& budgets, const Cha
 std::vector<int32_t> nominal_budgets(const ChainSolver& solver, int32_t grid_points,
                                      double largest_share, double max_forward_runs,
                                      std::ptrdiff_t neighbours) {
-  IdVector<int32_t> all = solver.distinct_budgets();
+  IndexVector<int32_t> all = solver.distinct_budgets();
   if (all.empty()) return {};
   const double forward = solver.seconds(all.back());
   std::erase_if(all, [&](int32_t slots) {
@@ -335,7 +335,7 @@ class AddedOps {
   [[nodiscard]] std::vector<OpId> schedule(const std::vector<OpId>& of_model) const {
     std::vector<OpId> all;
     all.reserve(problem_->ops.size() - of_model_.size() + of_model.size());
-    IdVector<bool> has_run(problem_->ops.size(), false);
+    IndexVector<bool> has_run(problem_->ops.size(), false);
     for (const OpId partner : of_model) {
       const OpId id = of_model_[partner];
       for (const StorageId input : problem_->ops[id].inputs) {
@@ -353,8 +353,8 @@ class AddedOps {
   explicit AddedOps(const Problem& problem)
       : problem_(&problem), maker_(problem.storages.size(), -1) {}
   const Problem* problem_;
-  IdVector<OpId> of_model_;  // by op of the model
-  IdVector<OpId> maker_;     // by storage: of what added ops make, else -1
+  IndexVector<OpId> of_model_;  // by op of the model
+  IndexVector<OpId> maker_;     // by storage: of what added ops make, else -1
 };
 
 }  // namespace

@@ -6,7 +6,7 @@
 #include <string>
 #include <tuple>
 
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 #include "base/stop.h"
 #include "plan/problem/index.h"
 
@@ -26,7 +26,7 @@ std::map<Kind, std::vector<OpId>> by_kind(const Problem& problem) {
 
 // Per op of the whole: its partner in the part, or -1.
 std::vector<OpId> partners(const Problem& part, const Problem& whole) {
-  IdVector<OpId> result(whole.ops.size(), -1);
+  IndexVector<OpId> result(whole.ops.size(), -1);
   const std::map<Kind, std::vector<OpId>> wanted = by_kind(part);
   for (const auto& [kind, ops] : by_kind(whole)) {
     const auto found = wanted.find(kind);
@@ -38,7 +38,7 @@ std::vector<OpId> partners(const Problem& part, const Problem& whole) {
 
 class Follower {
  public:
-  Follower(const ProblemIndex& index, IdVector<bool> has_partner)
+  Follower(const ProblemIndex& index, IndexVector<bool> has_partner)
       : index_(index),
         has_partner_(std::move(has_partner)),
         has_run_(static_cast<size_t>(index.op_count()), false),
@@ -81,17 +81,17 @@ class Follower {
 
   const ProblemIndex& index_;
   std::vector<bool> has_partner_;
-  IdVector<bool> has_run_;
-  IdVector<int32_t> writes_;
+  IndexVector<bool> has_run_;
+  IndexVector<int32_t> writes_;
   std::vector<OpId> schedule_;
 };
 
 // Without the runs whose results nobody reads before they are made again: in the whole they led to
 // steps that the part does not have. Backwards, since a run that goes takes others with it.
 std::vector<OpId> without_idle_runs(const ProblemIndex& index, const std::vector<OpId>& schedule) {
-  IdVector<int32_t> runs(index.op_count(), 0);
+  IndexVector<int32_t> runs(index.op_count(), 0);
   for (const OpId op : schedule) ++runs[op];
-  IdVector<bool> is_wanted = index.in_keep;
+  IndexVector<bool> is_wanted = index.in_keep;
   std::vector<OpId> kept;
   for (size_t i = schedule.size(); i-- > 0;) {
     const OpId op = schedule[i];
@@ -114,10 +114,10 @@ std::vector<OpId> without_idle_runs(const ProblemIndex& index, const std::vector
 }  // namespace
 
 std::optional<std::vector<OpId>> schedule_of_part(const Problem& part, const Problem& whole,
-                                                  IdSpan<const OpId> schedule) {
+                                                  IndexSpan<const OpId> schedule) {
   const ProblemIndex index(part);
-  const IdVector<OpId> partner = partners(part, whole);
-  IdVector<bool> has_partner(part.ops.size(), false);
+  const IndexVector<OpId> partner = partners(part, whole);
+  IndexVector<bool> has_partner(part.ops.size(), false);
   for (const OpId op : partner) {
     if (op >= 0) has_partner[op] = true;
   }

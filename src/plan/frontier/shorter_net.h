@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 #include "plan/problem/plan.h"
 
 namespace snug::plan {
@@ -20,7 +20,7 @@ namespace snug::plan {
 /// valid schedule.
 [[nodiscard]] std::optional<std::vector<OpId>> schedule_of_part(const Problem& part,
                                                                 const Problem& whole,
-                                                                IdSpan<const OpId> schedule);
+                                                                IndexSpan<const OpId> schedule);
 
 /// Every op of `whole` has at least the scratch of its partner then. Shorter rows may need more: a
 /// product of 16 bits copies operands whose summed rows do not fill its tiles.

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <set>
 
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 #include "base/stop.h"
 #include "plan/problem/liveness.h"
 
@@ -13,10 +13,10 @@ namespace {
 
 // Which op must run before which: makers before readers, every access to a written resident storage
 // on the same side of its writers, readers before the op that overwrites.
-IdVector<std::vector<OpId>> successors_of(const ProblemIndex& index) {
-  IdVector<std::set<OpId>> successors(index.op_count());
-  IdVector<OpId> last_writer(index.storage_count(), -1);
-  IdVector<std::vector<OpId>> readers(index.storage_count());
+IndexVector<std::vector<OpId>> successors_of(const ProblemIndex& index) {
+  IndexVector<std::set<OpId>> successors(index.op_count());
+  IndexVector<OpId> last_writer(index.storage_count(), -1);
+  IndexVector<std::vector<OpId>> readers(index.storage_count());
   for (OpId id = 0; id < index.op_count(); ++id) {
     const Op& op = index.op(id);
     const auto after = [&](OpId before) {
@@ -51,7 +51,7 @@ struct Score {
   }
 };
 
-Score score_of(const Problem& problem, const IdVector<OpId>& order) {
+Score score_of(const Problem& problem, const IndexVector<OpId>& order) {
   const Liveness live = analyse(problem, order);
   Score score{live.load_bytes, 0};
   for (const int64_t bytes : live.step_bytes) score.sum += static_cast<double>(bytes);
@@ -63,16 +63,16 @@ Score score_of(const Problem& problem, const IdVector<OpId>& order) {
 std::vector<OpId> lower_peak_order(const ProblemIndex& index) {
   constexpr int64_t kMaxOperandsRead = 200'000'000;  // each trial replays the order
   constexpr int32_t kMaxRounds = 4;
-  IdVector<OpId> order = given_order(index.problem);
+  IndexVector<OpId> order = given_order(index.problem);
   const auto successors = successors_of(index);
-  IdVector<std::vector<OpId>> predecessors(successors.size());
+  IndexVector<std::vector<OpId>> predecessors(successors.size());
   for (size_t id = 0; id < successors.size(); ++id) {
     for (const OpId next : successors[id]) {
       predecessors[next].push_back(static_cast<OpId>(id));
     }
   }
   Score best = score_of(index.problem, order);
-  IdVector<size_t> position(order.size());
+  IndexVector<size_t> position(order.size());
   int64_t trials = kMaxOperandsRead / (static_cast<int64_t>(order.size()) * 4 + 1);
   for (int32_t round = 0; round < kMaxRounds; ++round) {
     bool is_changed = false;
@@ -86,7 +86,7 @@ std::vector<OpId> lower_peak_order(const ProblemIndex& index) {
       for (const size_t there : {first, last}) {
         if (there == here || --trials < 0) continue;
         stop_point();
-        IdVector<OpId> trial = order;
+        IndexVector<OpId> trial = order;
         const auto begin = trial.begin();
         const auto from = static_cast<std::ptrdiff_t>(here);
         const auto to = static_cast<std::ptrdiff_t>(there);

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 
 namespace snug::plan {
 
@@ -345,7 +345,7 @@ void Retention::replace_runs(int32_t stage, const std::vector<int32_t>& from,
 }
 
 // Replays the steps of one stage; -1 where something is retained that an op overwrites.
-double Retention::stage_peak(int32_t stage, IdSpan<const int32_t> runs) {
+double Retention::stage_peak(int32_t stage, IndexSpan<const int32_t> runs) {
   ++mark_;
   const auto steps = static_cast<int32_t>(runs.size()) + 1;
   const auto op_of = [&](int32_t step) { return step + 1 == steps ? stage : runs[step]; };

@@ -13,7 +13,7 @@
 #include <span>
 #include <vector>
 
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 #include "plan/graphs/range_bytes.h"
 #include "plan/graphs/stage_graph.h"
 
@@ -58,7 +58,7 @@ class Retention {
   }
   [[nodiscard]] std::span<const Touch> touches(int32_t storage) const { return touches_[storage]; }
   /// Ops that run again in a stage, in the order they run.
-  [[nodiscard]] IdSpan<const int32_t> runs(int32_t stage) const { return runs_[stage]; }
+  [[nodiscard]] IndexSpan<const int32_t> runs(int32_t stage) const { return runs_[stage]; }
   [[nodiscard]] double extra_cost() const { return extra_cost_; }
   /// Sum over stages of the bytes above the limit.
   [[nodiscard]] double overflow() const { return peak_.above(limit_); }
@@ -106,7 +106,7 @@ class Retention {
   [[nodiscard]] bool evaluate(int32_t stage);
   [[nodiscard]] bool collect_runs(int32_t stage);
   void sort_new_runs();
-  [[nodiscard]] double stage_peak(int32_t stage, IdSpan<const int32_t> runs);
+  [[nodiscard]] double stage_peak(int32_t stage, IndexSpan<const int32_t> runs);
   void trim(int32_t storage, int32_t stage);
   void retain_into(int32_t storage, int32_t stage);
   void touch(int32_t storage, int32_t stage, int32_t reads, int32_t makes);
@@ -118,22 +118,22 @@ class Retention {
   double limit_ = 0;
   size_t words_ = 0;
   std::vector<uint64_t> bits_;
-  IdVector<std::vector<Touch>> touches_;  // per storage, ascending
-  IdVector<std::vector<int32_t>> runs_;   // per stage, ascending
-  RangeBytes peak_;                       // per stage
-  RangeBytes retained_bytes_;             // per boundary
+  IndexVector<std::vector<Touch>> touches_;  // per storage, ascending
+  IndexVector<std::vector<int32_t>> runs_;   // per stage, ascending
+  RangeBytes peak_;                          // per stage
+  RangeBytes retained_bytes_;                // per boundary
   double extra_cost_ = 0;
   int64_t work_ = 0;
 
   std::vector<Entry> journal_;
   std::vector<int32_t> dirty_;  // max-heap of stages
-  IdVector<bool> is_dirty_;
+  IndexVector<bool> is_dirty_;
   std::vector<Candidate> candidates_;  // storages that may have to be made in a dirty stage
   std::vector<int32_t> new_runs_;
-  IdVector<uint64_t> run_bits_;  // scratch, per op
-  IdVector<int32_t> op_mark_;
-  IdVector<int32_t> last_read_;  // per storage: position in the stage, valid where marked
-  IdVector<int32_t> storage_mark_;
+  IndexVector<uint64_t> run_bits_;  // scratch, per op
+  IndexVector<int32_t> op_mark_;
+  IndexVector<int32_t> last_read_;  // per storage: position in the stage, valid where marked
+  IndexVector<int32_t> storage_mark_;
   int32_t mark_ = 0;
 };
 

@@ -6,7 +6,7 @@
 #include <queue>
 #include <span>
 
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 #include "base/stop.h"
 
 namespace snug::plan {
@@ -119,7 +119,7 @@ bool drop_until_fits(Retention& state, const std::vector<int32_t>& storages) {
 
 bool clear_peaks(const StageGraph& graph, Retention& state, const std::vector<int32_t>& storages) {
   // At the second visit also what the stage itself reads: it is made again late in the stage.
-  IdVector<int32_t> visits(static_cast<size_t>(graph.op_count) + 1, 0);
+  IndexVector<int32_t> visits(static_cast<size_t>(graph.op_count) + 1, 0);
   while (!state.fits()) {
     const int32_t worst = state.worst_stage();
     if (++visits[worst] > 2) return false;

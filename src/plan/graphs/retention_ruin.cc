@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 #include "base/stop.h"
 #include "plan/graphs/retention_greedy.h"
 
@@ -296,7 +296,7 @@ class Ruiner {
   const std::vector<int32_t>& droppable_;
   Random& random_;
   const RuinLimits& limits_;
-  IdVector<Run> runs_;
+  IndexVector<Run> runs_;
   int64_t listed_ = 0;              // work of listing runs, where they are many
   std::vector<int32_t> taken_out_;  // ops: not dropped again in the same step
   std::vector<Candidate> candidates_;

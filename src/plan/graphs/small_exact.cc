@@ -6,7 +6,7 @@
 #include <tuple>
 #include <unordered_map>
 
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 
 namespace snug::plan {
 namespace {
@@ -170,9 +170,9 @@ class ExactSearch {
   const ProblemIndex& index_;
   int64_t budget_bytes_;
   bool may_reorder_;
-  IdVector<Mask> bit_of_;
-  IdVector<int64_t> bytes_;
-  IdVector<OpMasks> masks_;
+  IndexVector<Mask> bit_of_;
+  IndexVector<int64_t> bytes_;
+  IndexVector<OpMasks> masks_;
   Mask kept_ = 0;
   std::unordered_map<State, Visit, StateHash> visits_;
   struct IsLater {

@@ -3,13 +3,13 @@
 
 #include <algorithm>
 
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 
 namespace snug::plan {
 
-StageGraph::StageGraph(const ProblemIndex& index, IdSpan<const OpId> order)
+StageGraph::StageGraph(const ProblemIndex& index, IndexSpan<const OpId> order)
     : op_count(index.op_count()), op_ids(order.begin(), order.end()) {
-  IdVector<int32_t> compact(index.storage_count(), -1);
+  IndexVector<int32_t> compact(index.storage_count(), -1);
   for (int32_t t = 0; t < op_count; ++t) {
     for (const StorageId id : index.op(order[t]).outputs) {
       if (index.storage(id).resident) continue;
@@ -28,13 +28,13 @@ StageGraph::StageGraph(const ProblemIndex& index, IdSpan<const OpId> order)
   };
   // How many writers of each resident storage have run; an op may run again while its version is
   // the present one.
-  IdVector<std::vector<int32_t>> writers(index.storage_count());
+  IndexVector<std::vector<int32_t>> writers(index.storage_count());
   for (int32_t t = 0; t < op_count; ++t) {
     for (const StorageId id : index.op(order[t]).outputs) {
       if (index.storage(id).resident) writers[id].push_back(t);
     }
   }
-  IdVector<std::vector<int32_t>> readers_of(storage_count);
+  IndexVector<std::vector<int32_t>> readers_of(storage_count);
   for (int32_t t = 0; t < op_count; ++t) {
     const OpId id = order[t];
     const Op& op = index.op(id);
@@ -73,7 +73,7 @@ StageGraph::StageGraph(const ProblemIndex& index, IdSpan<const OpId> order)
   for (const int32_t input : inputs[op_count]) readers_of[input].push_back(op_count);
   for (const auto& row : readers_of) readers.add_row(row);
   // What reads a storage that was overwritten meanwhile needs it made again first.
-  IdVector<int32_t> overwriter(storage_count, -1);
+  IndexVector<int32_t> overwriter(storage_count, -1);
   for (int32_t t = 0; t < op_count; ++t) {
     for (const int32_t gone : overwritten[t]) overwriter[gone] = t;
   }
@@ -94,8 +94,8 @@ WorkingSetBound pinned_order_bound(const StageGraph& graph) {
     int32_t first;
     int32_t last;
   };
-  IdVector<Span> spans;
-  IdVector<int64_t> begins(static_cast<size_t>(graph.op_count) + 2, 0);
+  IndexVector<Span> spans;
+  IndexVector<int64_t> begins(static_cast<size_t>(graph.op_count) + 2, 0);
   for (int32_t id = 0; id < graph.storage_count; ++id) {
     const int32_t producer = graph.producer[id];
     const auto readers = graph.readers[id];

@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 #include "plan/problem/index.h"
 
 namespace snug::plan {
@@ -17,7 +17,7 @@ namespace snug::plan {
 /// Rows of unequal length in one array.
 class Rows {
  public:
-  void add_row(IdSpan<const int32_t> row) {
+  void add_row(IndexSpan<const int32_t> row) {
     values_.insert(values_.end(), row.begin(), row.end());
     begin_.push_back(static_cast<int32_t>(values_.size()));
   }
@@ -29,26 +29,26 @@ class Rows {
 
  private:
   std::vector<int32_t> values_;
-  IdVector<int32_t> begin_{0};
+  IndexVector<int32_t> begin_{0};
 };
 
 struct StageGraph {
   /// `order` is a valid order of all ops of the problem.
-  StageGraph(const ProblemIndex& index, IdSpan<const OpId> order);
+  StageGraph(const ProblemIndex& index, IndexSpan<const OpId> order);
 
   int32_t op_count = 0;  // stages 0 .. op_count; the last one has no op
   int32_t storage_count = 0;
-  IdVector<OpId> op_ids;               // per op: its id in the problem
+  IndexVector<OpId> op_ids;            // per op: its id in the problem
   std::vector<StorageId> storage_ids;  // per storage: its id in the problem
   Rows inputs;                         // per stage
   Rows outputs;                        // per stage
   Rows readers;                        // per storage, ascending
   Rows overwritten;                    // per stage: storages whose bytes an output takes over
-  IdVector<double> cost;               // per op
-  IdVector<int64_t> fixed_bytes;       // per stage: scratch less what outputs take over
-  IdVector<int32_t> last_stage;        // per op: the last stage in which it may run (again)
-  IdVector<int64_t> bytes;             // per storage
-  IdVector<int32_t> producer;          // per storage
+  IndexVector<double> cost;            // per op
+  IndexVector<int64_t> fixed_bytes;    // per stage: scratch less what outputs take over
+  IndexVector<int32_t> last_stage;     // per op: the last stage in which it may run (again)
+  IndexVector<int64_t> bytes;          // per storage
+  IndexVector<int32_t> producer;       // per storage
   double base_cost = 0;                // every op once
 };
 

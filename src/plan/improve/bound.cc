@@ -5,7 +5,7 @@
 #include <limits>
 #include <vector>
 
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 #include "base/stop.h"
 #include "plan/improve/min_cut.h"
 #include "plan/problem/index.h"
@@ -41,8 +41,8 @@ class MomentBound {
   MomentBound(const ProblemIndex& index, OpId moment, double kept_seconds_per_byte)
       : index_(index), network_(index.storage_count() + index.op_count() + 2) {
     const auto ops = static_cast<size_t>(index.op_count());
-    IdVector<bool> is_ancestor(ops, false);
-    IdVector<bool> is_descendant(ops, false);
+    IndexVector<bool> is_ancestor(ops, false);
+    IndexVector<bool> is_descendant(ops, false);
     is_ancestor[moment] = is_descendant[moment] = true;
     for (OpId id = moment; id >= 0; --id) {
       if (!is_ancestor[id]) continue;
@@ -63,13 +63,13 @@ class MomentBound {
       const OpId producer = index.producer[id];
       return producer >= 0 && is_ancestor[producer];
     };
-    IdVector<bool> is_wanted(index.storage_count(), false);
+    IndexVector<bool> is_wanted(index.storage_count(), false);
     for (OpId id = moment + 1; id < index.op_count(); ++id) {
       if (!is_descendant[id]) continue;
       for (const StorageId input : index.op(id).inputs) is_wanted[input] = true;
     }
     for (const StorageId kept : index.problem.keep) is_wanted[kept] = true;
-    IdVector<bool> is_operand(is_wanted.size(), false);
+    IndexVector<bool> is_operand(is_wanted.size(), false);
     for (const StorageId input : index.op(moment).inputs) is_operand[input] = true;
 
     for (StorageId id = 0; id < index.storage_count(); ++id) {
@@ -167,7 +167,7 @@ class MomentBound {
 // The first backward op that depends on the forward part. Ops before it (constants) say nothing
 // about what is kept.
 OpId loss_instant(const ProblemIndex& index) {
-  IdVector<bool> depends(index.storage_count(), false);
+  IndexVector<bool> depends(index.storage_count(), false);
   for (OpId id = 0; id < index.op_count(); ++id) {
     const Op& op = index.op(id);
     const bool reads = std::any_of(op.inputs.begin(), op.inputs.end(),
@@ -193,7 +193,7 @@ WorkingSetBound working_set_bound(const Problem& problem) {
 
 WorkingSetBound working_set_bound_beyond(const Problem& problem,
                                          std::span<const StorageId> together) {
-  IdVector<bool> is_together(problem.storages.size(), false);
+  IndexVector<bool> is_together(problem.storages.size(), false);
   int64_t shared = 0;
   for (const StorageId id : together) {
     is_together[id] = true;
@@ -220,11 +220,11 @@ WorkingSetBound pinned_set_bound(const Problem& problem) {
   const ProblemIndex index(problem);
   const auto ops = static_cast<size_t>(index.op_count());
   const size_t words = ops / 64 + 1;
-  const auto bit = [&](const IdVector<uint64_t>& row, OpId id) {
+  const auto bit = [&](const IndexVector<uint64_t>& row, OpId id) {
     return (row[id / 64] >> (static_cast<size_t>(id) % 64) & 1) != 0;
   };
   // Ancestors of every op, as bits.
-  IdVector<IdVector<uint64_t>> ancestors(ops, IdVector<uint64_t>(words, 0));
+  IndexVector<IndexVector<uint64_t>> ancestors(ops, IndexVector<uint64_t>(words, 0));
   for (OpId id = 0; id < index.op_count(); ++id) {
     stop_point();
     auto& row = ancestors[id];

@@ -7,7 +7,7 @@
 #include <optional>
 #include <utility>
 
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 #include "base/stop.h"
 #include "plan/problem/liveness.h"
 
@@ -16,12 +16,12 @@ namespace {
 
 // What the search knows about the current schedule.
 struct View {
-  IdVector<OpId> schedule;
+  IndexVector<OpId> schedule;
   Liveness live;
   int32_t steps_at_peak = 0;
 };
 
-View view_of(const Problem& problem, IdVector<OpId> schedule) {
+View view_of(const Problem& problem, IndexVector<OpId> schedule) {
   View view;
   view.live = analyse(problem, schedule);
   view.schedule = std::move(schedule);
@@ -58,8 +58,8 @@ class Timeline {
   }
 
  private:
-  IdVector<std::vector<std::pair<int32_t, int32_t>>> live_;  // [first, last] by storage
-  IdVector<std::vector<int32_t>> writes_;                    // by storage
+  IndexVector<std::vector<std::pair<int32_t, int32_t>>> live_;  // [first, last] by storage
+  IndexVector<std::vector<int32_t>> writes_;                    // by storage
 };
 
 // The ops that make `wanted` from what is live before the step, in the given order; nothing where
@@ -98,8 +98,8 @@ struct Move {
 std::vector<Move> moves_at_peak(const ProblemIndex& index, const View& view,
                                 int32_t max_candidates) {
   const int32_t peak = view.live.peak_step;
-  IdVector<int32_t> next_use(index.storage_count(), -1);
-  IdVector<bool> is_used_now(index.storage_count(), false);
+  IndexVector<int32_t> next_use(index.storage_count(), -1);
+  IndexVector<bool> is_used_now(index.storage_count(), false);
   const Op& now = index.op(view.schedule[peak]);
   for (const auto* operands : {&now.inputs, &now.outputs}) {
     for (const StorageId id : *operands) is_used_now[id] = true;
@@ -132,7 +132,7 @@ std::vector<Move> moves_at_peak(const ProblemIndex& index, const View& view,
 
 }  // namespace
 
-std::vector<std::vector<OpId>> lower_peak(const ProblemIndex& index, IdSpan<const OpId> schedule,
+std::vector<std::vector<OpId>> lower_peak(const ProblemIndex& index, IndexSpan<const OpId> schedule,
                                           const PeakSearch& limits) {
   std::vector<std::vector<OpId>> found;
   if (schedule.empty()) return found;

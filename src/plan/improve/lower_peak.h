@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 #include "plan/problem/index.h"
 
 namespace snug::plan {
@@ -20,7 +20,7 @@ struct PeakSearch {
 /// Lowers the peak step by step; every returned schedule has a smaller load than the one before
 /// (`schedule` is not among them).
 [[nodiscard]] std::vector<std::vector<OpId>> lower_peak(const ProblemIndex& index,
-                                                        IdSpan<const OpId> schedule,
+                                                        IndexSpan<const OpId> schedule,
                                                         const PeakSearch& limits);
 
 }  // namespace snug::plan

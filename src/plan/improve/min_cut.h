@@ -8,7 +8,7 @@
 #include <limits>
 #include <vector>
 
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 #include "base/stop.h"
 
 namespace snug::plan {
@@ -36,12 +36,12 @@ class MinCut {
   struct Arc {
     int32_t to;
   };
-  IdVector<Arc> arcs_;  // 2k forward, 2k + 1 its reverse
-  IdVector<double> capacity_;
-  IdVector<double> residual_;
-  IdVector<std::vector<int32_t>> arcs_of_;
-  IdVector<int32_t> level_;
-  IdVector<size_t> next_arc_;
+  IndexVector<Arc> arcs_;  // 2k forward, 2k + 1 its reverse
+  IndexVector<double> capacity_;
+  IndexVector<double> residual_;
+  IndexVector<std::vector<int32_t>> arcs_of_;
+  IndexVector<int32_t> level_;
+  IndexVector<size_t> next_arc_;
   double epsilon_ = 0;
   SparseStopPoint<64> check_stop_;
 };

@@ -5,7 +5,7 @@
 #include <bit>
 #include <limits>
 
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 #include "base/stop.h"
 
 namespace snug::plan {
@@ -58,20 +58,20 @@ class StepBytes {
 
   size_t leaves_ = 0;
   std::vector<int64_t> highest_;  // of the steps below a node, its own change included
-  IdVector<int64_t> change_;      // for all steps below a node
+  IndexVector<int64_t> change_;   // for all steps below a node
 };
 
 // A schedule whose steps can be taken out, with liveness kept up to date.
 class SlackFiller {
  public:
-  SlackFiller(const ProblemIndex& index, IdSpan<const OpId> schedule,
+  SlackFiller(const ProblemIndex& index, IndexSpan<const OpId> schedule,
               const std::vector<int64_t>& step_bytes, int64_t limit_bytes)
       : index_(index),
         schedule_(schedule),
         limit_bytes_(limit_bytes),
         is_removed_(schedule.size(), false),
         step_bytes_(step_bytes) {
-    IdVector<int32_t> newest(index.storage_count(), -1);
+    IndexVector<int32_t> newest(index.storage_count(), -1);
     first_instance_.reserve(schedule.size() + 1);
     read_end_.reserve(schedule.size());
     instances_.reserve(schedule.size());
@@ -114,7 +114,7 @@ class SlackFiller {
       stop_now_and_then();
       if (is_dead(repeats[i])) take_out(repeats[i]);
     }
-    IdVector<double> prices(schedule_.size(), 0.0);
+    IndexVector<double> prices(schedule_.size(), 0.0);
     for (const int32_t step : repeats) prices[step] = price(step);
     std::stable_sort(repeats.begin(), repeats.end(),
                      [&](int32_t a, int32_t b) { return prices[a] > prices[b]; });
@@ -271,19 +271,19 @@ class SlackFiller {
   }
 
   const ProblemIndex& index_;
-  IdSpan<const OpId> schedule_;
+  IndexSpan<const OpId> schedule_;
   int64_t limit_bytes_;
-  IdVector<bool> is_removed_;
-  IdVector<Instance> instances_;
-  IdVector<int32_t> first_instance_;  // per step
-  IdVector<Read> reads_;              // step by step
-  IdVector<int32_t> read_end_;        // per step
-  StepBytes step_bytes_;              // far below zero at steps that are taken out
+  IndexVector<bool> is_removed_;
+  IndexVector<Instance> instances_;
+  IndexVector<int32_t> first_instance_;  // per step
+  IndexVector<Read> reads_;              // step by step
+  IndexVector<int32_t> read_end_;        // per step
+  StepBytes step_bytes_;                 // far below zero at steps that are taken out
 };
 
 }  // namespace
 
-std::vector<OpId> fill_slack(const ProblemIndex& index, IdSpan<const OpId> schedule,
+std::vector<OpId> fill_slack(const ProblemIndex& index, IndexSpan<const OpId> schedule,
                              const Liveness& live, int64_t limit_bytes) {
   return SlackFiller(index, schedule, live.step_bytes, limit_bytes).run();
 }

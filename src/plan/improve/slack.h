@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 #include "plan/problem/index.h"
 #include "plan/problem/liveness.h"
 
@@ -16,7 +16,8 @@ namespace snug::plan {
 /// Takes out repeated runs, most seconds per byte first, as long as no step exceeds `limit_bytes`;
 /// the storage then stays from its earlier run. Repeated runs that nobody reads go first. `live`:
 /// the schedule's.
-[[nodiscard]] std::vector<OpId> fill_slack(const ProblemIndex& index, IdSpan<const OpId> schedule,
-                                           const Liveness& live, int64_t limit_bytes);
+[[nodiscard]] std::vector<OpId> fill_slack(const ProblemIndex& index,
+                                           IndexSpan<const OpId> schedule, const Liveness& live,
+                                           int64_t limit_bytes);
 
 }  // namespace snug::plan

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 #include "base/stop.h"
 #include "plan/problem/liveness.h"
 #include "plan/problem/validate.h"
@@ -39,8 +39,8 @@ Liveness separated(Liveness live) {
 
 // Offsets of all ranges. Those that hand their place on are one range to the placement.
 Placement place_all(const Liveness& live, const PlacementLimits& limits) {
-  IdVector<LiveRange> places;
-  IdVector<size_t> place(live.ranges.size());
+  IndexVector<LiveRange> places;
+  IndexVector<size_t> place(live.ranges.size());
   for (size_t i = 0; i < live.ranges.size(); ++i) {
     stop_point();
     const LiveRange& range = live.ranges[i];
@@ -75,7 +75,7 @@ PlacedSchedule place_live(const Liveness& live, const PlacementLimits& limits) {
   return placed;
 }
 
-Plan plan_of(const Problem& problem, IdSpan<const OpId> schedule, std::string strategy,
+Plan plan_of(const Problem& problem, IndexSpan<const OpId> schedule, std::string strategy,
              Liveness live, PlacedSchedule placed) {
   if (placed.is_separated) live = separated(std::move(live));
   Placement& placement = placed.placement;
@@ -87,7 +87,7 @@ Plan plan_of(const Problem& problem, IdSpan<const OpId> schedule, std::string st
   plan.seconds = live.seconds;
   plan.steps.reserve(schedule.size());
   // Ranges come in the order of the steps' outputs, scratch last: one cursor walks them.
-  IdVector<int64_t> current(problem.storages.size(), kResidentOffset);
+  IndexVector<int64_t> current(problem.storages.size(), kResidentOffset);
   size_t next_range = 0;
   for (const OpId id : schedule) {
     stop_point();
@@ -120,18 +120,18 @@ Plan plan_of(const Problem& problem, IdSpan<const OpId> schedule, std::string st
 
 }  // namespace
 
-PlacedSchedule place_schedule(const Problem& problem, IdSpan<const OpId> schedule,
+PlacedSchedule place_schedule(const Problem& problem, IndexSpan<const OpId> schedule,
                               const PlacementLimits& limits) {
   return place_live(analyse(problem, schedule), limits);
 }
 
-Plan assemble(const Problem& problem, IdSpan<const OpId> schedule, std::string strategy,
+Plan assemble(const Problem& problem, IndexSpan<const OpId> schedule, std::string strategy,
               PlacedSchedule placed) {
   return plan_of(problem, schedule, std::move(strategy), analyse(problem, schedule),
                  std::move(placed));
 }
 
-Plan assemble(const Problem& problem, IdSpan<const OpId> schedule, std::string strategy,
+Plan assemble(const Problem& problem, IndexSpan<const OpId> schedule, std::string strategy,
               const PlacementLimits& limits) {
   Liveness live = analyse(problem, schedule);
   PlacedSchedule placed = place_live(live, limits);

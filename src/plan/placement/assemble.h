@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 #include "plan/placement/placement.h"
 #include "plan/problem/plan.h"
 
@@ -18,15 +18,15 @@ struct PlacedSchedule {
   bool is_separated = false;  // outputs that need not lie in their inputs' places have their own
 };
 
-[[nodiscard]] PlacedSchedule place_schedule(const Problem& problem, IdSpan<const OpId> schedule,
+[[nodiscard]] PlacedSchedule place_schedule(const Problem& problem, IndexSpan<const OpId> schedule,
                                             const PlacementLimits& limits = {});
 
 /// `placed`: of this schedule. In Debug builds the validator judges the plan first.
-[[nodiscard]] Plan assemble(const Problem& problem, IdSpan<const OpId> schedule,
+[[nodiscard]] Plan assemble(const Problem& problem, IndexSpan<const OpId> schedule,
                             std::string strategy, PlacedSchedule placed);
 
 /// Places `schedule` and returns the plan.
-[[nodiscard]] Plan assemble(const Problem& problem, IdSpan<const OpId> schedule,
+[[nodiscard]] Plan assemble(const Problem& problem, IndexSpan<const OpId> schedule,
                             std::string strategy, const PlacementLimits& limits = {});
 
 }  // namespace snug::plan

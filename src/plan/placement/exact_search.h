@@ -22,7 +22,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 #include "plan/placement/placement.h"
 
 namespace snug::plan::internal {
@@ -45,7 +45,7 @@ class ExactSearch {
                 int64_t max_nodes);
 
   /// The offsets that the last run found, where it ended `solved`.
-  [[nodiscard]] const IdVector<int64_t>& offsets() const { return offsets_; }
+  [[nodiscard]] const IndexVector<int64_t>& offsets() const { return offsets_; }
   /// The nodes that the last run visited.
   [[nodiscard]] int64_t nodes() const { return nodes_; }
 
@@ -84,14 +84,14 @@ class ExactSearch {
   [[nodiscard]] int64_t& lowest(int32_t i) { return lowest_[i]; }
   [[nodiscard]] int32_t& at(int32_t position) { return order_[position]; }
 
-  IdVector<ExactItem> items_;
+  IndexVector<ExactItem> items_;
   int64_t capacity_;
-  IdVector<int32_t> order_;   // items; every part is a stretch of it
-  IdVector<int64_t> lowest_;  // per item: no solution below this branch has it lower
-  IdVector<int64_t> offsets_;
+  IndexVector<int32_t> order_;   // items; every part is a stretch of it
+  IndexVector<int64_t> lowest_;  // per item: no solution below this branch has it lower
+  IndexVector<int64_t> offsets_;
   std::vector<std::pair<int32_t, int64_t>> trail_;  // items and the lowest offsets they had
   std::vector<Frame> frames_;
-  IdVector<Part> parts_;
+  IndexVector<Part> parts_;
 
   // Per section, of the undecided items there; valid after propagate() of their part.
   std::vector<int64_t> end_;         // where the last one ends at best
@@ -100,12 +100,12 @@ class ExactSearch {
   std::vector<int64_t> second_end_;
   std::vector<int64_t> second_lowest_;  // second smallest lowest offset; by choose()
 
-  IdVector<int32_t> crossing_;  // per boundary of sections: items that cross it; by split()
-  IdVector<int32_t> part_of_;   // per section
-  IdVector<int32_t> scratch_;
+  IndexVector<int32_t> crossing_;  // per boundary of sections: items that cross it; by split()
+  IndexVector<int32_t> part_of_;   // per section
+  IndexVector<int32_t> scratch_;
 
-  IdSpan<const int64_t> preference_;
-  IdSpan<int64_t> failures_;
+  IndexSpan<const int64_t> preference_;
+  IndexSpan<int64_t> failures_;
   int64_t failure_count_ = 0;
   int64_t nodes_ = 0;
 };

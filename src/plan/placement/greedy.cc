@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/placement/greedy.h"
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 #include "base/stop.h"
 
 #include <algorithm>
@@ -13,10 +13,10 @@ namespace {
 constexpr size_t kFewChunks = 2;  // of a list; looking at each range costs no more
 
 // By step.
-std::vector<double> live_bytes(IdSpan<const LiveRange> ranges) {
+std::vector<double> live_bytes(IndexSpan<const LiveRange> ranges) {
   int32_t steps = 0;
   for (const LiveRange& range : ranges) steps = std::max(steps, range.last + 1);
-  IdVector<double> bytes(static_cast<size_t>(steps) + 1, 0.0);
+  IndexVector<double> bytes(static_cast<size_t>(steps) + 1, 0.0);
   for (const LiveRange& range : ranges) {
     bytes[range.first] += static_cast<double>(range.bytes);
     bytes[range.last + 1] -= static_cast<double>(range.bytes);
@@ -26,8 +26,8 @@ std::vector<double> live_bytes(IdSpan<const LiveRange> ranges) {
 }
 
 // The sum over the range's steps of all bytes that are live there.
-std::vector<double> contention(IdSpan<const LiveRange> ranges) {
-  IdVector<double> sums = {0};
+std::vector<double> contention(IndexSpan<const LiveRange> ranges) {
+  IndexVector<double> sums = {0};
   for (const double bytes : live_bytes(ranges)) sums.push_back(sums.back() + bytes);
   std::vector<double> values;
   for (const LiveRange& range : ranges) {
@@ -37,8 +37,8 @@ std::vector<double> contention(IdSpan<const LiveRange> ranges) {
 }
 
 // The most bytes that are live at one of the range's steps.
-std::vector<double> peaks(IdSpan<const LiveRange> ranges) {
-  const IdVector<double> bytes = live_bytes(ranges);
+std::vector<double> peaks(IndexSpan<const LiveRange> ranges) {
+  const IndexVector<double> bytes = live_bytes(ranges);
   RangeMax<Raise> highest(static_cast<int32_t>(bytes.size()));
   for (size_t i = 0; i < bytes.size(); ++i)
     highest.update(static_cast<int32_t>(i), static_cast<int32_t>(i) + 1,
@@ -49,7 +49,7 @@ std::vector<double> peaks(IdSpan<const LiveRange> ranges) {
   return values;
 }
 
-std::vector<double> key_values(IdSpan<const LiveRange> ranges, Key key) {
+std::vector<double> key_values(IndexSpan<const LiveRange> ranges, Key key) {
   if (key == Key::contention) return contention(ranges);
   if (key == Key::peak) return peaks(ranges);
   std::vector<double> values;
@@ -78,7 +78,7 @@ std::vector<double> key_values(IdSpan<const LiveRange> ranges, Key key) {
 
 }  // namespace
 
-std::vector<int32_t> greedy_order(IdSpan<const LiveRange> ranges, Key key) {
+std::vector<int32_t> greedy_order(IndexSpan<const LiveRange> ranges, Key key) {
   stop_point();
   const std::vector<double> values = key_values(ranges, key);
   std::vector<int32_t> order(ranges.size());
@@ -92,8 +92,8 @@ std::vector<int32_t> greedy_order(IdSpan<const LiveRange> ranges, Key key) {
   return order;
 }
 
-void place_rest(IdSpan<const LiveRange> ranges, std::span<const GreedyRun> runs,
-                const GreedyPlacement& begun, const IdVector<bool>& is_placed, int64_t enough,
+void place_rest(IndexSpan<const LiveRange> ranges, std::span<const GreedyRun> runs,
+                const GreedyPlacement& begun, const IndexVector<bool>& is_placed, int64_t enough,
                 Placement& best) {
   for (const auto [key, fit] : runs) {
     if (!best.offsets.empty() && best.height <= enough) return;
@@ -105,7 +105,7 @@ void place_rest(IdSpan<const LiveRange> ranges, std::span<const GreedyRun> runs,
   }
 }
 
-GreedyPlacement::GreedyPlacement(IdSpan<const LiveRange> ranges, const Sections& sections)
+GreedyPlacement::GreedyPlacement(IndexSpan<const LiveRange> ranges, const Sections& sections)
     : ranges_(ranges),
       sections_(&sections),
       placed_(sections.count),

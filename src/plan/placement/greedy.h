@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 #include "plan/placement/placed_ranges.h"
 #include "plan/placement/placement.h"
 #include "plan/placement/range_max.h"
@@ -25,7 +25,7 @@ enum class Fit : uint8_t { best, first, touching };
 /// Orders, highest first. Contention is the sum over the range's steps of all bytes live there,
 /// peak the largest of them; of equal peaks the largest range goes first.
 enum class Key : uint8_t { bytes, area, lifetime, contention, peak, death, birth };
-[[nodiscard]] std::vector<int32_t> greedy_order(IdSpan<const LiveRange> ranges, Key key);
+[[nodiscard]] std::vector<int32_t> greedy_order(IndexSpan<const LiveRange> ranges, Key key);
 
 /// The portfolio, what succeeds most often first.
 struct GreedyRun {
@@ -46,7 +46,7 @@ inline constexpr std::array kGreedyRuns = {
 class GreedyPlacement {
  public:
   /// Both must outlive it.
-  GreedyPlacement(IdSpan<const LiveRange> ranges, const Sections& sections);
+  GreedyPlacement(IndexSpan<const LiveRange> ranges, const Sections& sections);
 
   /// Puts the range where the caller knows it to be free.
   void put(int32_t id, int64_t offset);
@@ -64,7 +64,7 @@ class GreedyPlacement {
   [[nodiscard]] std::optional<int64_t> gap_for(int32_t id, Fit fit);
   [[nodiscard]] std::optional<int64_t> touching_gap_for(int32_t id, int64_t limit);
 
-  IdSpan<const LiveRange> ranges_;
+  IndexSpan<const LiveRange> ranges_;
   const Sections* sections_;
   Placement placement_;
   PlacedRanges placed_;
@@ -75,8 +75,8 @@ class GreedyPlacement {
 
 /// Completes `begun`, where the ranges of `is_placed` lie, in each of `runs` until `best` is not
 /// higher than `enough`; keeps what is lower than `best`.
-void place_rest(IdSpan<const LiveRange> ranges, std::span<const GreedyRun> runs,
-                const GreedyPlacement& begun, const IdVector<bool>& is_placed, int64_t enough,
+void place_rest(IndexSpan<const LiveRange> ranges, std::span<const GreedyRun> runs,
+                const GreedyPlacement& begun, const IndexVector<bool>& is_placed, int64_t enough,
                 Placement& best);
 
 }  // namespace snug::plan::internal

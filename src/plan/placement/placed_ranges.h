@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 #include "plan/placement/sections.h"
 
 namespace snug::plan::internal {
@@ -88,7 +88,7 @@ class PlacedChunk {
  public:
   PlacedChunk(const PlacedRange* begin, const PlacedRange* end) : ranges_(begin, end) {}
 
-  [[nodiscard]] const IdVector<PlacedRange>& ranges() const { return ranges_; }
+  [[nodiscard]] const IndexVector<PlacedRange>& ranges() const { return ranges_; }
 
   void insert(size_t at, const PlacedRange& placed) {
     ranges_.insert(ranges_.begin() + static_cast<std::ptrdiff_t>(at), placed);
@@ -112,7 +112,7 @@ class PlacedChunk {
   }
 
  private:
-  IdVector<PlacedRange> ranges_;
+  IndexVector<PlacedRange> ranges_;
   LiveBetween live_;
 };
 
@@ -182,7 +182,7 @@ class PlacedList {
   }
 
   void rebuild() {
-    IdVector<PlacedRange> all;
+    IndexVector<PlacedRange> all;
     all.reserve(size_ + new_.size());
     for (const PlacedChunk& chunk : chunks_)
       all.insert(all.end(), chunk.ranges().begin(), chunk.ranges().end());
@@ -238,7 +238,7 @@ class PlacedRanges {
 
   struct Level {
     int32_t half;
-    IdVector<PlacedList> windows;  // window i covers the sections [i · half, (i + 2) · half)
+    IndexVector<PlacedList> windows;  // window i covers the sections [i · half, (i + 2) · half)
   };
   std::vector<Level> levels_;  // shortest windows first
 };

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 
 namespace snug::plan {
 namespace {
@@ -16,7 +16,7 @@ constexpr size_t kMostRefined = 150'000;  // ranges; beyond, one greedy run has 
 constexpr int32_t kCapacities = 8;        // that are tried between the load and the lowest height
 
 // By bisection; a capacity at which the search gave up counts as too small.
-void search_between(IdSpan<const LiveRange> ranges, int64_t too_small, int64_t max_nodes,
+void search_between(IndexSpan<const LiveRange> ranges, int64_t too_small, int64_t max_nodes,
                     Placement& best) {
   if (max_nodes < dive_nodes(ranges.size())) return;
   for (int32_t i = 0; i < kCapacities && best.height - too_small > 1; ++i) {
@@ -32,7 +32,7 @@ void search_between(IdSpan<const LiveRange> ranges, int64_t too_small, int64_t m
 
 }  // namespace
 
-PlacementWithin place_within(IdSpan<const LiveRange> ranges, int64_t capacity,
+PlacementWithin place_within(IndexSpan<const LiveRange> ranges, int64_t capacity,
                              const PlacementLimits& limits) {
   PlacementWithin result{place_portfolio(ranges, capacity, {{}, kNoHeight}, 0, kFirstRuns), false};
   Placement& best = result.placement;
@@ -62,7 +62,7 @@ PlacementWithin place_within(IdSpan<const LiveRange> ranges, int64_t capacity,
   return result;
 }
 
-Placement place(IdSpan<const LiveRange> ranges, const PlacementLimits& limits) {
+Placement place(IndexSpan<const LiveRange> ranges, const PlacementLimits& limits) {
   const int64_t load = load_of(ranges);
   // A quarter of the nodes for the load itself, but a whole dive if there are that many; the rest
   // for what lies above it.

@@ -16,7 +16,7 @@
 #include <span>
 #include <vector>
 
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 #include "plan/problem/plan.h"
 
 namespace snug::plan {
@@ -24,8 +24,8 @@ namespace snug::plan {
 inline constexpr int64_t kNoHeight = std::numeric_limits<int64_t>::max();
 
 struct Placement {
-  IdVector<int64_t> offsets;  // one per range
-  int64_t height = 0;         // highest byte
+  IndexVector<int64_t> offsets;  // one per range
+  int64_t height = 0;            // highest byte
 };
 
 struct PlacementLimits {
@@ -43,11 +43,12 @@ struct PlacementLimits {
 }
 
 /// Largest sum of bytes of ranges that are live at one step: no placement is lower.
-[[nodiscard]] int64_t load_of(IdSpan<const LiveRange> ranges);
+[[nodiscard]] int64_t load_of(IndexSpan<const LiveRange> ranges);
 
 /// Places every range as low as the limits allow: portfolio, local search and exact search until
 /// height == load; where that is not reached, exact searches for capacities in between.
-[[nodiscard]] Placement place(IdSpan<const LiveRange> ranges, const PlacementLimits& limits = {});
+[[nodiscard]] Placement place(IndexSpan<const LiveRange> ranges,
+                              const PlacementLimits& limits = {});
 
 /// The same with a capacity: stops at the first placement that is not higher. The lowest found is
 /// returned in any case; is_impossible tells that an exhaustive search found none within
@@ -56,31 +57,31 @@ struct PlacementWithin {
   Placement placement;
   bool is_impossible = false;
 };
-[[nodiscard]] PlacementWithin place_within(IdSpan<const LiveRange> ranges, int64_t capacity,
+[[nodiscard]] PlacementWithin place_within(IndexSpan<const LiveRange> ranges, int64_t capacity,
                                            const PlacementLimits& limits = {});
 
 /// Improves `start` by greedy runs of the portfolio (greedy.h), from `first_run` on, until one is
 /// not higher than `enough`. Without offsets and with kNoHeight where all of them pass the largest
 /// int64.
-[[nodiscard]] Placement place_portfolio(IdSpan<const LiveRange> ranges, int64_t enough,
+[[nodiscard]] Placement place_portfolio(IndexSpan<const LiveRange> ranges, int64_t enough,
                                         Placement start = {{}, kNoHeight}, int32_t first_run = 0,
                                         int32_t most_runs = std::numeric_limits<int32_t>::max());
 
 /// Improves `start` by moving ranges that stick out of `enough` to the front of the placement
 /// order.
-[[nodiscard]] Placement place_local_search(IdSpan<const LiveRange> ranges, int64_t enough,
+[[nodiscard]] Placement place_local_search(IndexSpan<const LiveRange> ranges, int64_t enough,
                                            Placement start, int32_t rounds);
 
 /// Improves `start`: the ranges that live where nearly all of `capacity` is used are placed by
 /// exact search, those of equal full moments as one; the others around them greedily; for growing
 /// shares of the ranges, until the height is not above `capacity`, or a share is large or not
 /// solved in a dive. is_impossible: not even those fit.
-[[nodiscard]] PlacementWithin place_around_core(IdSpan<const LiveRange> ranges, int64_t capacity,
+[[nodiscard]] PlacementWithin place_around_core(IndexSpan<const LiveRange> ranges, int64_t capacity,
                                                 Placement start);
 
 /// Improves `start`: sizes that are nearly equal are taken as equal, small ranges are left for
 /// last, and what is found settles.
-[[nodiscard]] Placement place_coarse(IdSpan<const LiveRange> ranges, int64_t capacity,
+[[nodiscard]] Placement place_coarse(IndexSpan<const LiveRange> ranges, int64_t capacity,
                                      Placement start);
 
 enum class SearchEnd : uint8_t {
@@ -97,7 +98,7 @@ struct ExactPlacement {
 
 /// A placement within `capacity`, or the proof that there is none, by tree search with restarts
 /// (placement_exact.cc). Gives up after `max_nodes`; a node costs about 10 µs.
-[[nodiscard]] ExactPlacement place_exact(IdSpan<const LiveRange> ranges, int64_t capacity,
+[[nodiscard]] ExactPlacement place_exact(IndexSpan<const LiveRange> ranges, int64_t capacity,
                                          int64_t max_nodes);
 
 /// Enough nodes for a first dive to the end with few failures; costs little more than a greedy run.

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 #include "plan/placement/greedy.h"
 #include "plan/placement/placement.h"
 
@@ -42,10 +42,10 @@ constexpr int32_t kTriesOfSmall = 16;
 
 // What sizes count as: the largest of their class, or a little more where one class then is a
 // multiple of another, so that what one leaves the other fills.
-std::map<int64_t, int64_t> class_of_size(IdSpan<const LiveRange> ranges) {
+std::map<int64_t, int64_t> class_of_size(IndexSpan<const LiveRange> ranges) {
   std::map<int64_t, int64_t> class_of;
   for (const LiveRange& range : ranges) class_of.emplace(range.bytes, 0);
-  IdVector<int64_t> classes;  // by falling size
+  IndexVector<int64_t> classes;  // by falling size
   for (auto size = class_of.rbegin(); size != class_of.rend(); ++size) {
     if (classes.empty() ||
         static_cast<double>(size->first) < (1 - kAlike) * static_cast<double>(classes.back())) {
@@ -70,7 +70,7 @@ std::map<int64_t, int64_t> class_of_size(IdSpan<const LiveRange> ranges) {
 }
 
 // By range.
-std::vector<int64_t> class_bytes(IdSpan<const LiveRange> ranges) {
+std::vector<int64_t> class_bytes(IndexSpan<const LiveRange> ranges) {
   const std::map<int64_t, int64_t> class_of = class_of_size(ranges);
   std::vector<int64_t> bytes;
   bytes.reserve(ranges.size());
@@ -86,8 +86,8 @@ std::vector<int64_t> distinct(std::vector<int64_t> classes) {
 }
 
 // The first class with which the ranges of all classes so far have the share of the load.
-int64_t smallest_large(IdSpan<const LiveRange> ranges, std::span<const int64_t> class_bytes,
-                       const IdVector<int64_t>& classes, double enough) {
+int64_t smallest_large(IndexSpan<const LiveRange> ranges, std::span<const int64_t> class_bytes,
+                       const IndexVector<int64_t>& classes, double enough) {
   const auto found = std::partition_point(classes.begin(), classes.end(), [&](int64_t smallest) {
     std::vector<LiveRange> large;
     for (size_t i = 0; i < ranges.size(); ++i) {
@@ -99,11 +99,11 @@ int64_t smallest_large(IdSpan<const LiveRange> ranges, std::span<const int64_t> 
 }
 
 struct Coarse {
-  std::vector<int32_t> ids;    // of the large ranges
-  IdVector<LiveRange> ranges;  // in the size of their class
+  std::vector<int32_t> ids;       // of the large ranges
+  IndexVector<LiveRange> ranges;  // in the size of their class
 };
 
-Coarse large_ranges(IdSpan<const LiveRange> ranges, std::span<const int64_t> class_bytes,
+Coarse large_ranges(IndexSpan<const LiveRange> ranges, std::span<const int64_t> class_bytes,
                     int64_t smallest) {
   Coarse coarse;
   for (size_t i = 0; i < ranges.size(); ++i) {
@@ -116,7 +116,7 @@ Coarse large_ranges(IdSpan<const LiveRange> ranges, std::span<const int64_t> cla
 }
 
 // Everything falls as far as it can, then the same upside down: nothing becomes higher.
-void settle(IdSpan<const LiveRange> ranges, const Sections& sections, int64_t enough,
+void settle(IndexSpan<const LiveRange> ranges, const Sections& sections, int64_t enough,
             Placement& best) {
   std::vector<int32_t> order(ranges.size());
   std::iota(order.begin(), order.end(), 0);
@@ -156,7 +156,7 @@ void place_small(const internal::GreedyPlacement& around, const std::vector<int3
 
 // All ranges, the large ones where the solved coarse problem has them; nothing where that came no
 // nearer to its goal than `miss`.
-Placement place_large_first(IdSpan<const LiveRange> ranges, const Sections& sections,
+Placement place_large_first(IndexSpan<const LiveRange> ranges, const Sections& sections,
                             const Coarse& coarse, int64_t capacity, int64_t miss) {
   const auto runs = std::span(kRunsOfLarge)
                         .first(static_cast<size_t>(std::max(
@@ -177,7 +177,7 @@ Placement place_large_first(IdSpan<const LiveRange> ranges, const Sections& sect
   settle(own, coarse_sections, 0, large);
   if (coarse.ids.size() == ranges.size()) return large;
   internal::GreedyPlacement around(ranges, sections);
-  IdVector<bool> is_large(ranges.size(), false);
+  IndexVector<bool> is_large(ranges.size(), false);
   for (size_t i = 0; i < coarse.ids.size(); ++i) {
     around.put(coarse.ids[i], large.offsets[i]);
     is_large[coarse.ids[i]] = true;
@@ -191,12 +191,12 @@ Placement place_large_first(IdSpan<const LiveRange> ranges, const Sections& sect
 
 }  // namespace
 
-Placement place_coarse(IdSpan<const LiveRange> ranges, int64_t capacity, Placement start) {
+Placement place_coarse(IndexSpan<const LiveRange> ranges, int64_t capacity, Placement start) {
   Placement best = std::move(start);
   const int64_t load = load_of(ranges);
   if (load > kNoHeight / 4) return best;  // rounded sizes could pass the largest number
   const std::vector<int64_t> bytes = class_bytes(ranges);
-  const IdVector<int64_t> classes = distinct(bytes);
+  const IndexVector<int64_t> classes = distinct(bytes);
   const Sections sections = sections_of(ranges);
   const size_t tries =
       std::clamp<size_t>(kPlacedInAll / (ranges.size() + 1), 1, kLargeShares.size());

@@ -9,7 +9,7 @@
 #include <optional>
 #include <utility>
 
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 #include "plan/placement/greedy.h"
 #include "plan/placement/placement.h"
 
@@ -29,8 +29,8 @@ constexpr std::array kRunsAround = {internal::GreedyRun{internal::Key::bytes, in
                                     internal::GreedyRun{internal::Key::peak, internal::Fit::best}};
 
 // Bytes that are live in each section.
-IdVector<int64_t> section_bytes(IdSpan<const LiveRange> ranges, const Sections& sections) {
-  IdVector<int64_t> bytes(static_cast<size_t>(sections.count) + 1, 0);
+IndexVector<int64_t> section_bytes(IndexSpan<const LiveRange> ranges, const Sections& sections) {
+  IndexVector<int64_t> bytes(static_cast<size_t>(sections.count) + 1, 0);
   for (size_t i = 0; i < ranges.size(); ++i) {
     bytes[sections.of_range[i].begin] += ranges[i].bytes;
     bytes[sections.of_range[i].end] -= ranges[i].bytes;
@@ -45,7 +45,7 @@ using Groups = std::vector<std::vector<int32_t>>;
 // The ranges that live in sections with more than `full` bytes. Those that live in the same of the
 // sections with more than `fuller_than` bytes are one group: keep-all holds hundreds at its peak,
 // which are one to it.
-Groups core_groups(const Sections& sections, IdSpan<const int64_t> section_bytes, double full,
+Groups core_groups(const Sections& sections, IndexSpan<const int64_t> section_bytes, double full,
                    double fuller_than) {
   std::vector<int32_t> full_before = {0};  // sections
   std::vector<int32_t> fuller_before = {0};
@@ -70,7 +70,7 @@ Groups core_groups(const Sections& sections, IdSpan<const int64_t> section_bytes
 }
 
 // One range in place of each group: it lives as long as any of them.
-std::vector<LiveRange> merged_ranges(IdSpan<const LiveRange> ranges, const Groups& groups) {
+std::vector<LiveRange> merged_ranges(IndexSpan<const LiveRange> ranges, const Groups& groups) {
   std::vector<LiveRange> merged;
   for (const auto& group : groups) {
     LiveRange& whole = merged.emplace_back(ranges[group.front()]);
@@ -85,8 +85,8 @@ std::vector<LiveRange> merged_ranges(IdSpan<const LiveRange> ranges, const Group
 }
 
 // The fewest groups that leave the load within the capacity; nothing where they are too many.
-std::optional<Groups> groups_within(IdSpan<const LiveRange> ranges, const Sections& sections,
-                                    IdSpan<const int64_t> section_bytes, int64_t capacity,
+std::optional<Groups> groups_within(IndexSpan<const LiveRange> ranges, const Sections& sections,
+                                    IndexSpan<const int64_t> section_bytes, int64_t capacity,
                                     double share) {
   for (const double part : kGroupShares) {
     const double full = share * static_cast<double>(capacity);
@@ -98,7 +98,7 @@ std::optional<Groups> groups_within(IdSpan<const LiveRange> ranges, const Sectio
 }
 
 // Longest lived first.
-void sort_by_lifetime(IdSpan<const LiveRange> ranges, std::vector<int32_t>& ids) {
+void sort_by_lifetime(IndexSpan<const LiveRange> ranges, std::vector<int32_t>& ids) {
   const auto steps = [&](int32_t id) { return ranges[id].last - ranges[id].first; };
   std::stable_sort(ids.begin(), ids.end(),
                    [&](int32_t a, int32_t b) { return steps(a) > steps(b); });
@@ -106,12 +106,12 @@ void sort_by_lifetime(IdSpan<const LiveRange> ranges, std::vector<int32_t>& ids)
 
 }  // namespace
 
-PlacementWithin place_around_core(IdSpan<const LiveRange> ranges, int64_t capacity,
+PlacementWithin place_around_core(IndexSpan<const LiveRange> ranges, int64_t capacity,
                                   Placement start) {
   PlacementWithin result{std::move(start), false};
   Placement& best = result.placement;
   const Sections sections = sections_of(ranges);
-  const IdVector<int64_t> bytes = section_bytes(ranges, sections);
+  const IndexVector<int64_t> bytes = section_bytes(ranges, sections);
   size_t last_size = 0;
   for (const double share : kShares) {
     std::optional<Groups> groups = groups_within(ranges, sections, bytes, capacity, share);
@@ -128,7 +128,7 @@ PlacementWithin place_around_core(IdSpan<const LiveRange> ranges, int64_t capaci
     if (found.end != SearchEnd::solved) return result;
 
     internal::GreedyPlacement around(ranges, sections);
-    IdVector<bool> is_placed(ranges.size(), false);
+    IndexVector<bool> is_placed(ranges.size(), false);
     for (size_t i = 0; i < groups->size(); ++i) {
       std::vector<int32_t>& ids = (*groups)[i];
       sort_by_lifetime(ranges, ids);

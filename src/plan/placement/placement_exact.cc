@@ -8,7 +8,7 @@
 #include <numeric>
 #include <tuple>
 
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 #include "plan/placement/exact_search.h"
 #include "plan/placement/placement.h"
 #include "plan/placement/sections.h"
@@ -24,11 +24,11 @@ constexpr std::array<int64_t, 3> kFailureWeights = {0, 1, 3};
 struct Instance {
   std::vector<int32_t> ids;  // of the caller's ranges
   std::vector<internal::ExactItem> items;
-  IdVector<int64_t> section_bytes;
+  IndexVector<int64_t> section_bytes;
 };
 
 // Without ranges of no bytes; bytes in multiples of `unit`.
-Instance instance_of(IdSpan<const LiveRange> ranges, int64_t unit) {
+Instance instance_of(IndexSpan<const LiveRange> ranges, int64_t unit) {
   Instance instance;
   const Sections sections = sections_of(ranges);
   instance.section_bytes.assign(sections.count, 0);
@@ -50,7 +50,7 @@ std::vector<std::vector<int64_t>> static_orders(const Instance& instance) {
     double width = 0;        // sections
     double area = 0;
   };
-  IdVector<Keys> keys;
+  IndexVector<Keys> keys;
   for (const internal::ExactItem& item : instance.items) {
     Keys each;
     each.contention = *std::max_element(instance.section_bytes.begin() + item.begin,
@@ -61,7 +61,7 @@ std::vector<std::vector<int64_t>> static_orders(const Instance& instance) {
   }
   std::vector<std::vector<int64_t>> orders;
   const auto add = [&](const auto& is_before) {
-    IdVector<int32_t> order(keys.size());
+    IndexVector<int32_t> order(keys.size());
     std::iota(order.begin(), order.end(), 0);
     std::stable_sort(order.begin(), order.end(),
                      [&](int32_t a, int32_t b) { return is_before(keys[a], keys[b]); });
@@ -94,7 +94,7 @@ struct Strategy {
     constexpr int64_t kPlace = 1024;
     const auto count = static_cast<int64_t>(instance.items.size());
     const int64_t most = std::max<int64_t>(1, *std::max_element(failures.begin(), failures.end()));
-    IdVector<int64_t> result(instance.items.size());
+    IndexVector<int64_t> result(instance.items.size());
     for (size_t i = 0; i < result.size(); ++i) {
       const internal::ExactItem& item = instance.items[i];
       const int64_t failed =
@@ -107,7 +107,7 @@ struct Strategy {
 
 }  // namespace
 
-ExactPlacement place_exact(IdSpan<const LiveRange> ranges, int64_t capacity, int64_t max_nodes) {
+ExactPlacement place_exact(IndexSpan<const LiveRange> ranges, int64_t capacity, int64_t max_nodes) {
   int64_t unit = 0;
   for (const LiveRange& range : ranges) unit = std::gcd(unit, range.bytes);
   ExactPlacement result;

@@ -2,16 +2,16 @@
 // The load, and the portfolio of greedy orders.
 #include <algorithm>
 
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 #include "plan/placement/greedy.h"
 #include "plan/placement/placement.h"
 
 namespace snug::plan {
 
-int64_t load_of(IdSpan<const LiveRange> ranges) {
+int64_t load_of(IndexSpan<const LiveRange> ranges) {
   int32_t steps = 0;
   for (const LiveRange& range : ranges) steps = std::max(steps, range.last + 1);
-  IdVector<int64_t> change(static_cast<size_t>(steps) + 1, 0);
+  IndexVector<int64_t> change(static_cast<size_t>(steps) + 1, 0);
   for (const LiveRange& range : ranges) {
     change[range.first] += range.bytes;
     change[range.last + 1] -= range.bytes;
@@ -22,7 +22,7 @@ int64_t load_of(IdSpan<const LiveRange> ranges) {
   return load;
 }
 
-Placement place_portfolio(IdSpan<const LiveRange> ranges, int64_t enough, Placement start,
+Placement place_portfolio(IndexSpan<const LiveRange> ranges, int64_t enough, Placement start,
                           int32_t first_run, int32_t most_runs) {
   const auto all = static_cast<int32_t>(internal::kGreedyRuns.size());
   const int32_t end =

@@ -4,13 +4,13 @@
 #include <algorithm>
 #include <numeric>
 
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 #include "plan/placement/greedy.h"
 #include "plan/placement/placement.h"
 
 namespace snug::plan {
 
-Placement place_local_search(IdSpan<const LiveRange> ranges, int64_t enough, Placement start,
+Placement place_local_search(IndexSpan<const LiveRange> ranges, int64_t enough, Placement start,
                              int32_t rounds) {
   const Sections sections = sections_of(ranges);
   std::vector<int32_t> order(ranges.size());
@@ -24,7 +24,7 @@ Placement place_local_search(IdSpan<const LiveRange> ranges, int64_t enough, Pla
   });
   Placement best = std::move(start);
   Placement current = best;
-  IdVector<bool> is_moved(ranges.size());
+  IndexVector<bool> is_moved(ranges.size());
   std::vector<int32_t> next;
   for (int32_t round = 0; round < rounds && best.height > enough; ++round) {
     // The ranges that reach above the goal; on odd rounds only the highest, for a different walk.

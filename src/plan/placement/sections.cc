@@ -3,12 +3,12 @@
 
 #include <algorithm>
 
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 #include "base/stop.h"
 
 namespace snug::plan {
 
-Sections sections_of(IdSpan<const LiveRange> ranges) {
+Sections sections_of(IndexSpan<const LiveRange> ranges) {
   std::vector<int32_t> births;
   std::vector<int32_t> deaths;
   for (const LiveRange& range : ranges) {

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 #include "plan/problem/plan.h"
 
 namespace snug::plan {
@@ -19,9 +19,9 @@ struct Sections {
     int32_t end = 0;  // one past the last
   };
   int32_t count = 0;
-  IdVector<Interval> of_range;  // empty for ranges of no bytes
+  IndexVector<Interval> of_range;  // empty for ranges of no bytes
 };
 
-[[nodiscard]] Sections sections_of(IdSpan<const LiveRange> ranges);
+[[nodiscard]] Sections sections_of(IndexSpan<const LiveRange> ranges);
 
 }  // namespace snug::plan

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 #include "base/stop.h"
 
 namespace snug::plan {
@@ -15,13 +15,13 @@ ProblemIndex::ProblemIndex(const Problem& problem_in)
       runs_once(problem.ops.size(), false),
       in_keep(problem.storages.size(), false),
       versions(problem.ops.size()) {
-  IdVector<bool> is_written(problem.storages.size(), false);
+  IndexVector<bool> is_written(problem.storages.size(), false);
   for (const Op& each : problem.ops) {
     for (const StorageId id : each.outputs) {
       if (storage(id).resident) is_written[id] = true;
     }
   }
-  IdVector<int32_t> writes(problem.storages.size(), 0);
+  IndexVector<int32_t> writes(problem.storages.size(), 0);
   backward_begin = op_count();
   for (OpId id = 0; id < op_count(); ++id) {
     stop_point();

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 #include "plan/problem/plan.h"
 
 namespace snug::plan {
@@ -17,13 +17,13 @@ struct ProblemIndex {
   explicit ProblemIndex(const Problem& problem_in);
 
   const Problem& problem;
-  IdVector<OpId> producer;                // per storage; -1 where none (resident storages)
-  IdVector<std::vector<OpId>> consumers;  // per storage, in the given order
-  IdVector<bool> runs_once;               // per op: not recomputable, or writes resident storage
-  IdVector<bool> in_keep;                 // per storage
+  IndexVector<OpId> producer;                // per storage; -1 where none (resident storages)
+  IndexVector<std::vector<OpId>> consumers;  // per storage, in the given order
+  IndexVector<bool> runs_once;               // per op: not recomputable, or writes resident storage
+  IndexVector<bool> in_keep;                 // per storage
   /// Per op: the resident storages it sees (reads or writes) and how many writers ran before it in
   /// the given order. Only storages that are written at all are listed.
-  IdVector<std::vector<std::pair<StorageId, int32_t>>> versions;
+  IndexVector<std::vector<std::pair<StorageId, int32_t>>> versions;
   /// The first op of phase backward or update: ops before it are the forward part, the others the
   /// backward part.
   OpId backward_begin = 0;

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 #include "base/stop.h"
 
 namespace snug::plan {
@@ -17,15 +17,15 @@ std::vector<OpId> given_order(const Problem& problem) {
   return order;
 }
 
-Liveness analyse(const Problem& problem, IdSpan<const OpId> schedule) {
+Liveness analyse(const Problem& problem, IndexSpan<const OpId> schedule) {
   Liveness result;
   result.ranges.reserve(schedule.size() * 2);
   const auto steps = static_cast<int32_t>(schedule.size());
-  IdVector<int32_t> current(problem.storages.size(), -1);  // the newest instance of each storage
-  IdVector<int32_t> runs(problem.ops.size(), 0);
+  IndexVector<int32_t> current(problem.storages.size(), -1);  // the newest instance of each storage
+  IndexVector<int32_t> runs(problem.ops.size(), 0);
   std::vector<std::pair<int32_t, int32_t>> taken;  // a range and the one whose place it takes
-  IdVector<int64_t> wider(schedule.size(),
-                          0);  // bytes of overwritten inputs beyond the outputs'
+  IndexVector<int64_t> wider(schedule.size(),
+                             0);  // bytes of overwritten inputs beyond the outputs'
   int32_t loss_step = steps;
   const auto is_forward = [&](int32_t step) {
     const OpId id = schedule[step];
@@ -79,7 +79,7 @@ Liveness analyse(const Problem& problem, IdSpan<const OpId> schedule) {
   for (size_t id = 0; id < runs.size(); ++id) result.seconds += runs[id] * problem.ops[id].seconds;
   result.seconds += static_cast<double>(result.kept_bytes) * problem.kept_seconds_per_byte;
 
-  IdVector<int64_t> change(schedule.size() + 1, 0);
+  IndexVector<int64_t> change(schedule.size() + 1, 0);
   for (const LiveRange& range : result.ranges) {
     change[range.first] += range.bytes;
     change[range.last + 1] -= range.bytes;

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 #include "plan/problem/plan.h"
 
 namespace snug::plan {
@@ -16,13 +16,13 @@ namespace snug::plan {
 /// Every instance of a schedule and the bytes in use. Ranges are ordered by first step, then output
 /// order, scratch last.
 struct Liveness {
-  IdVector<LiveRange> ranges;
+  IndexVector<LiveRange> ranges;
   /// By range: the range in whose place it is written (Op::reuses; that one ends a step before it
   /// begins), or -1.
-  IdVector<int32_t> place_of;
-  IdVector<int64_t> step_bytes;  // bytes in use at each step
-  int64_t load_bytes = 0;        // the largest of step_bytes
-  int32_t peak_step = 0;         // the first step that reaches it
+  IndexVector<int32_t> place_of;
+  IndexVector<int64_t> step_bytes;  // bytes in use at each step
+  int64_t load_bytes = 0;           // the largest of step_bytes
+  int32_t peak_step = 0;            // the first step that reaches it
   int64_t kept_bytes = 0;  // live across the loss: before the first backward step that reads what
                            // a forward step made
   double seconds = 0;      // of all steps, and of what is kept
@@ -31,7 +31,7 @@ struct Liveness {
 /// Returns the liveness of `schedule` (op ids in the order of execution, repeats allowed). The
 /// schedule must make every storage before it is read; anything else is a bug of the caller.
 /// O(steps + operands).
-[[nodiscard]] Liveness analyse(const Problem& problem, IdSpan<const OpId> schedule);
+[[nodiscard]] Liveness analyse(const Problem& problem, IndexSpan<const OpId> schedule);
 
 /// The order of the problem itself: keep everything that is used later.
 [[nodiscard]] std::vector<OpId> given_order(const Problem& problem);

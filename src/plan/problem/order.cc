@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 #include "base/stop.h"
 #include "plan/problem/index.h"
 #include "plan/problem/liveness.h"
@@ -17,9 +17,9 @@ namespace {
 // with one root keep their order.
 std::vector<OpId> backward_order(const ProblemIndex& index) {
   const auto storages = static_cast<size_t>(index.storage_count());
-  IdVector<OpId> touch_root(storages, -1);  // largest root of any reader, writer or maker
-  IdVector<OpId> write_root(storages, -1);  // of writers and makers
-  IdVector<std::vector<OpId>> behind(index.op_count());
+  IndexVector<OpId> touch_root(storages, -1);  // largest root of any reader, writer or maker
+  IndexVector<OpId> write_root(storages, -1);  // of writers and makers
+  IndexVector<std::vector<OpId>> behind(index.op_count());
   std::vector<OpId> order;
   for (OpId id = 0; id < index.op_count(); ++id) {
     stop_point();

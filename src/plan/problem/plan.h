@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 #include "base/shared_text.h"
 
 namespace snug::plan {
@@ -60,8 +60,8 @@ struct Op {
 
 /// One training step (or evaluation, or update) as the planner sees it. `ops` is one valid order.
 struct Problem {
-  IdVector<Storage> storages;
-  IdVector<Op> ops;
+  IndexVector<Storage> storages;
+  IndexVector<Op> ops;
   std::vector<StorageId> keep;  // live at the end; resident ones may be named and cost nothing
   int64_t alignment = 64;
   /// For each byte that lives across the loss: it is written to memory and read back from there,
@@ -92,9 +92,9 @@ struct Step {
 
 struct Plan {
   std::string strategy;  // "keep-all", "recompute-all", "sqrt", "every:2", "budget"
-  IdVector<Step> steps;
+  IndexVector<Step> steps;
   std::vector<LiveRange> live_ranges;  // every instance, with its offset beside it
-  IdVector<int64_t> offsets;
+  IndexVector<int64_t> offsets;
   int64_t arena_bytes = 0;  // highest byte of any instance
   int64_t load_bytes = 0;   // largest sum of live bytes: no placement of this schedule is smaller
   int32_t peak_step = 0;    // the step where the load is reached

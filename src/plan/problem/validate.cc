@@ -8,7 +8,7 @@
 #include <tuple>
 #include <utility>
 
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 #include "base/numbers.h"
 #include "base/stop.h"
 #include "snug/error.h"
@@ -32,7 +32,7 @@ void validate_bytes(const Problem& problem, const std::string& where, int64_t by
 
 // `listed_in` is by storage: the list that it was in last.
 void validate_ids(const Problem& problem, const Op& op, const std::vector<StorageId>& ids,
-                  const char* role, IdVector<const void*>& listed_in) {
+                  const char* role, IndexVector<const void*>& listed_in) {
   for (const StorageId id : ids) {
     if (id < 0 || id >= static_cast<StorageId>(problem.storages.size())) {
       reject(op.name, std::string(role) + " " + std::to_string(id) + " is not a storage");
@@ -82,7 +82,7 @@ class Replay {
   }
 
   // Every op runs; what may not be recomputed or writes resident storage runs exactly once.
-  void check_counts(IdSpan<const OpId> schedule) {
+  void check_counts(IndexSpan<const OpId> schedule) {
     for (OpId id = 0; id < static_cast<OpId>(problem_.ops.size()); ++id) {
       const Op& op = problem_.ops[id];
       const auto runs = std::count(schedule.begin(), schedule.end(), id);
@@ -96,8 +96,8 @@ class Replay {
   }
 
   // Every read sees a made storage, and resident storage in the version of the given order.
-  void check_order(IdSpan<const OpId> schedule) {
-    const auto writers_before = [&](StorageId id, IdSpan<const OpId> ops) {
+  void check_order(IndexSpan<const OpId> schedule) {
+    const auto writers_before = [&](StorageId id, IndexSpan<const OpId> ops) {
       int64_t writers = 0;
       for (const OpId each : ops) {
         const auto& outputs = problem_.ops[each].outputs;
@@ -107,11 +107,11 @@ class Replay {
     };
     std::vector<OpId> given(problem_.ops.size());
     for (size_t i = 0; i < given.size(); ++i) given[i] = static_cast<OpId>(i);
-    IdVector<bool> is_written(problem_.storages.size(), false);
+    IndexVector<bool> is_written(problem_.storages.size(), false);
     for (const Op& op : problem_.ops) {
       for (const StorageId id : op.outputs) is_written[id] = true;
     }
-    IdVector<bool> is_made(problem_.storages.size(), false);
+    IndexVector<bool> is_made(problem_.storages.size(), false);
     for (size_t step = 0; step < schedule.size(); ++step) {
       const OpId id = schedule[step];
       const Op& op = problem_.ops[id];
@@ -150,8 +150,8 @@ class Replay {
   // Builds the instances from the steps' offsets; a read must name the offset of the newest
   // instance.
   std::vector<Instance> replay_offsets(const Plan& plan) {
-    IdVector<Instance> instances;
-    IdVector<int64_t> newest(problem_.storages.size(), -1);
+    IndexVector<Instance> instances;
+    IndexVector<int64_t> newest(problem_.storages.size(), -1);
     for (size_t step = 0; step < plan.steps.size(); ++step) {
       const Step& each = plan.steps[step];
       const Op& op = problem_.ops[each.op];
@@ -211,7 +211,7 @@ class Replay {
     return instances;
   }
 
-  void check_placement(IdVector<Instance> instances) {
+  void check_placement(IndexVector<Instance> instances) {
     instances.insert(instances.end(), tails_.begin(), tails_.end());
     const auto name = [&](const Instance& each) {
       return each.storage < 0
@@ -233,9 +233,9 @@ class Replay {
     }
   }
 
-  void check_numbers(const Plan& plan, const IdVector<Instance>& instances) {
+  void check_numbers(const Plan& plan, const IndexVector<Instance>& instances) {
     int64_t arena = 0;
-    IdVector<int64_t> in_use(plan.steps.size(), 0);
+    IndexVector<int64_t> in_use(plan.steps.size(), 0);
     for (const Instance& each : instances) {
       arena = std::max(arena, each.bytes > 0 ? each.offset + each.bytes : 0);
       for (int32_t step = each.first; step <= each.last; ++step) {
@@ -272,7 +272,7 @@ class Replay {
   }
 
   // The listed ranges are exactly the instances of the replay.
-  void check_ranges(const Plan& plan, const IdVector<Instance>& instances) {
+  void check_ranges(const Plan& plan, const IndexVector<Instance>& instances) {
     if (plan.live_ranges.size() != instances.size() || plan.offsets.size() != instances.size()) {
       report("the plan lists " + std::to_string(plan.live_ranges.size()) + " ranges and " +
              std::to_string(plan.offsets.size()) + " offsets for " +
@@ -310,9 +310,9 @@ void validate(const Problem& problem) {
     if (!storage.resident) validate_bytes(problem, storage.name, storage.bytes);
     if (storage.bytes < 0) reject(storage.name, "has a negative size");
   }
-  IdVector<bool> is_made(problem.storages.size(), false);
-  IdVector<const Op*> overwritten_by(problem.storages.size(), nullptr);
-  IdVector<const void*> listed_in(problem.storages.size(), nullptr);
+  IndexVector<bool> is_made(problem.storages.size(), false);
+  IndexVector<const Op*> overwritten_by(problem.storages.size(), nullptr);
+  IndexVector<const void*> listed_in(problem.storages.size(), nullptr);
   for (const Op& op : problem.ops) {
     stop_point();
     validate_ids(problem, op, op.inputs, "input", listed_in);
@@ -354,7 +354,7 @@ void validate(const Problem& problem) {
   }
 }
 
-std::vector<std::string> check_schedule(const Problem& problem, IdSpan<const OpId> schedule) {
+std::vector<std::string> check_schedule(const Problem& problem, IndexSpan<const OpId> schedule) {
   std::vector<std::string> violations;
   Replay replay(problem, violations);
   for (const OpId id : schedule) {
@@ -371,7 +371,7 @@ std::vector<std::string> check_schedule(const Problem& problem, IdSpan<const OpI
 std::vector<std::string> check(const Problem& problem, const Plan& plan) {
   std::vector<std::string> violations;
   Replay replay(problem, violations);
-  IdVector<OpId> schedule;
+  IndexVector<OpId> schedule;
   for (const Step& step : plan.steps) {
     schedule.push_back(step.op);
     if (!replay.is_op(step.op)) {
@@ -389,7 +389,7 @@ std::vector<std::string> check(const Problem& problem, const Plan& plan) {
     }
   }
   violations = check_schedule(problem, schedule);
-  const IdVector<Instance> instances = replay.replay_offsets(plan);
+  const IndexVector<Instance> instances = replay.replay_offsets(plan);
   replay.check_placement(instances);
   replay.check_ranges(plan, instances);
   replay.check_numbers(plan, instances);

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "base/id_vector.h"
+#include "base/index_vector.h"
 #include "plan/problem/plan.h"
 
 namespace snug::plan {
@@ -25,6 +25,6 @@ void validate(const Problem& problem);
 
 /// The same for a bare schedule without offsets.
 [[nodiscard]] std::vector<std::string> check_schedule(const Problem& problem,
-                                                      IdSpan<const OpId> schedule);
+                                                      IndexSpan<const OpId> schedule);
 
 }  // namespace snug::plan
