@@ -27,7 +27,7 @@ BoundNode::BoundNode(const Backend& backend, const BenchSpec& bench) {
                                          : kNone);
   }
   builder.op(bench.op, values, bench.attrs);
-  spec = spec_of(builder.graph(), 0);
+  spec = spec_of(builder.graph(), NodeId(0));
   choice = backend.select(spec);
   kernel_ = backend.create(spec);
   cost = (*spec.op->cost)({spec.inputs, spec.outputs, spec.attrs});

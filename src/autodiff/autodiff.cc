@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "base/index_vector.h"
+#include "base/id_vector.h"
 #include "base/stop.h"
 #include "graph/node_classes.h"
 #include "graph/text.h"
@@ -24,10 +24,10 @@ size_t count_nodes(const GraphBuilder& builder, const Node& node, const std::vec
                    const std::vector<bool>& wants) {
   GraphBuilder scratch(op_registry(), "count");
   std::map<ValueId, ValueId> copies;
-  const auto copy = [&](ValueId id) {
+  const auto copy = [&](ValueId id) -> ValueId {
     if (id == kNone) return kNone;
     const auto [at, is_new] = copies.try_emplace(id, kNone);
-    if (is_new) at->second = scratch.input("v" + std::to_string(id), builder.type(id));
+    if (is_new) at->second = scratch.input("v" + to_string(id), builder.type(id));
     return at->second;
   };
   Node copied = node;
@@ -51,7 +51,8 @@ class ReverseMode {
         sink_(sink),
         effect_(effect),
         classes_(builder.graph(), NeutralAttrs::count),
-        wrt_(wrt.begin(), wrt.end()) {
+        wrt_(wrt.begin(), wrt.end()),
+        nodes_(builder.graph().nodes.ids()) {
     const Graph& graph = builder_.graph();
     needs_.assign(graph.values.size(), false);
     reaches_.assign(graph.values.size(), false);
@@ -77,7 +78,7 @@ class ReverseMode {
     const SharedText scope = builder_.scope();
     const std::vector<int32_t> parts = builder_.parts();
     if (wrt_.count(output_) != 0) finish(output_);
-    for (auto id = static_cast<NodeId>(node_count_); id-- > 0;) {
+    for (const NodeId id : nodes_.backwards()) {
       const Node node = builder_.graph().node(id);
       if (!is_on_path(node) || is_copy(node)) continue;
       builder_.set_scope(node.scope);
@@ -124,7 +125,6 @@ class ReverseMode {
   // on the value.
   void mark_path() {
     const Graph& graph = builder_.graph();
-    node_count_ = graph.nodes.size();
     for (ValueId id : wrt_) needs_[id] = true;
     for (const Node& node : graph.nodes) {
       stop_point();
@@ -136,9 +136,9 @@ class ReverseMode {
       }
     }
     reaches_[output_] = true;
-    for (size_t i = node_count_; i-- > 0;) {
+    for (const NodeId at : nodes_.backwards()) {
       stop_point();
-      const Node& node = graph.nodes[i];
+      const Node& node = graph.node(at);
       if (!is_on_path(node)) continue;
       for (ValueId id : node.inputs) {
         if (!needs(id)) continue;
@@ -302,10 +302,11 @@ class ReverseMode {
   NodeClasses classes_;
   std::map<std::vector<size_t>, bool> is_split_free_;
   std::set<ValueId> wrt_;
-  size_t node_count_ = 0;
-  IndexVector<bool> needs_;
-  IndexVector<bool> reaches_;
-  IndexVector<int> pending_;  // by value: uses on the path whose contribution is still to come
+  IdRange<NodeId> nodes_;  // of the forward part
+  IdVector<ValueId, bool> needs_;
+  IdVector<ValueId, bool> reaches_;
+  IdVector<ValueId, int>
+      pending_;  // by value: uses on the path whose contribution is still to come
   std::map<ValueId, ValueId> gradients_;
   std::map<ValueId, ValueId> accumulators_;  // their newest versions
   std::map<ValueId, ValueId> original_;      // of a copy in another type

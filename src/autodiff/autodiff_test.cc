@@ -28,10 +28,10 @@ TensorType f32(Shape shape) { return {DType::f32, std::move(shape)}; }
 RefValues random_feeds(const Graph& graph, uint64_t seed) {
   PhiloxStream random(seed);
   RefValues feeds;
-  for (size_t i = 0; i < graph.values.size(); ++i) {
-    if (graph.values[i].producer != kNone) continue;
-    std::vector<double>& data = feeds[static_cast<ValueId>(i)];
-    data.resize(static_cast<size_t>(element_count(graph.values[i].type)));
+  for (const ValueId id : graph.values.ids()) {
+    if (graph.values[id].producer != kNone) continue;
+    std::vector<double>& data = feeds[id];
+    data.resize(static_cast<size_t>(element_count(graph.values[id].type)));
     for (double& x : data) x = random.normal();
   }
   return feeds;
@@ -186,11 +186,11 @@ TEST(Autodiff, values_that_do_not_matter_are_absent) {
 
 TEST(Autodiff, backward_nodes_carry_phase_and_scope_in_reverse_order) {
   Mlp net;
-  const size_t forward = net.b.graph().nodes.size();
+  const NodeId forward = net.b.graph().nodes.end_id();
   (void)append_gradients(net.b, net.loss, kNone, net.parameters());
   std::vector<std::string> scopes;
-  for (size_t i = forward; i < net.b.graph().nodes.size(); ++i) {
-    const Node& node = net.b.graph().nodes[i];
+  for (const NodeId id : IdRange(forward, net.b.graph().nodes.end_id())) {
+    const Node& node = net.b.graph().nodes[id];
     EXPECT_EQ(node.phase, Phase::backward);
     if (scopes.empty() || scopes.back() != node.scope) scopes.push_back(node.scope);
   }
@@ -277,8 +277,8 @@ TEST(Autodiff, sink_runs_as_soon_as_a_gradient_is_final) {
   const Graph& graph = net.b.graph();
   verify(graph);
   std::vector<std::string> tail;
-  for (size_t i = graph.nodes.size() - 10; i < graph.nodes.size(); ++i)
-    tail.push_back(*graph.nodes[i].op->name);
+  for (auto node = graph.nodes.end() - 10; node != graph.nodes.end(); ++node)
+    tail.push_back(*node->op->name);
   // Layer 1: gradients of b2 and w2 with their updates, only then the gradient of its input; then
   // layer 0.
   EXPECT_EQ(tail,
@@ -330,7 +330,7 @@ TEST(Autodiff, wrong_requests_are_refused) {
   expect_error(ErrorCode::invalid_graph, "[g] gradients: the seed must be a value of type f32[2]",
                [&] { append_gradients(b, y, dy, wrt); });
   expect_error(ErrorCode::invalid_graph, "[g] gradients: the output is not a value of this graph",
-               [&] { append_gradients(b, 99, kNone, wrt); });
+               [&] { append_gradients(b, ValueId(99), kNone, wrt); });
   expect_error(ErrorCode::invalid_graph, "[g] gradients: the output is i32[2], not floating-point",
                [&] { append_gradients(b, ids, kNone, wrt); });
   expect_error(ErrorCode::invalid_graph, "[g] gradients: 'ids' is i32[2] and has no gradient",

@@ -7,10 +7,12 @@
 #include <cmath>
 #include <cstdio>
 #include <numeric>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "base/id_vector.h"
 #include "base/index_vector.h"
 #include "base/numbers.h"
 #include "base/philox.h"
@@ -62,6 +64,44 @@ TEST(IndexVector, is_a_vector_whose_index_is_any_whole_type) {
   EXPECT_EQ(flags, std::vector<bool>{false});
   EXPECT_FALSE(
       (std::is_convertible_v<const std::vector<bool>&, IndexVector<bool>>));  // a silent copy
+}
+
+using Fruit = Id<struct FruitTag>;
+using Animal = Id<struct AnimalTag>;
+template <class Key>
+concept IsKeyOfFruit = requires(const IdVector<Fruit, int>& list, Key key) {
+  list[key];
+};
+
+TEST(Id, is_a_key_of_its_own_list_only) {
+  EXPECT_TRUE(IsKeyOfFruit<Fruit>);
+  EXPECT_FALSE(IsKeyOfFruit<Animal>);
+  EXPECT_FALSE(IsKeyOfFruit<int>);
+  EXPECT_FALSE((std::is_constructible_v<Fruit, Animal>));
+  EXPECT_FALSE((std::is_convertible_v<int, Fruit>));
+  EXPECT_FALSE((std::is_convertible_v<Fruit, int>));
+}
+
+TEST(Id, none_is_no_key) {
+  const IdVector<Fruit, int> list = {7, 8};
+  EXPECT_EQ(Fruit(), kNone);
+  EXPECT_FALSE(list.has(kNone));
+  EXPECT_TRUE(list.has(Fruit(1)));
+  EXPECT_FALSE(list.has(list.end_id()));
+  EXPECT_LT(Fruit(kNone), Fruit(0));
+}
+
+TEST(Id, a_vector_gives_the_ids_that_it_has) {
+  IdVector<Fruit, std::string> names;
+  EXPECT_EQ(names.add("apple"), Fruit(0));
+  const Fruit pear = names.add("pear");
+  EXPECT_EQ(names[pear], "pear");
+  const auto list = [](auto ids) { return std::vector<Fruit>(ids.begin(), ids.end()); };
+  EXPECT_EQ(list(names.ids()), (std::vector<Fruit>{Fruit(0), pear}));
+  EXPECT_EQ(list(names.ids().backwards()), (std::vector<Fruit>{pear, Fruit(0)}));
+  const IdVector<Fruit, Fruit> each_itself = names.ids();
+  EXPECT_EQ(each_itself[pear], pear);
+  EXPECT_EQ(to_string(pear), "1");
 }
 
 // Known answers of Random123's kat_vectors for philox4x32-10.

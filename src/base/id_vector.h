@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Vectors and spans that are indexed by ids and steps: signed numbers, since -1 says that there is
-// none. What std::vector and std::span are, but for the index, which is of any whole type.
+// Vectors and spans that are indexed by the ids of one list (id.h), and by nothing else: what
+// std::vector and std::span are, but for the index. They give the ids that they have.
 #pragma once
 
 #include <concepts>
@@ -9,58 +9,58 @@
 #include <utility>
 #include <vector>
 
+#include "base/id.h"
+
 namespace snug {
 
-template <class T>
-class IndexVector : public std::vector<T> {
+template <class Key, class T>
+class IdVector : public std::vector<T> {
   using Base = std::vector<T>;
 
  public:
   using Base::Base;
-  IndexVector() = default;
-  IndexVector(Base&& values) noexcept : Base(std::move(values)) {}
-  explicit IndexVector(const Base& values) : Base(values) {}
+  IdVector() = default;
+  IdVector(Base&& values) noexcept : Base(std::move(values)) {}
+  explicit IdVector(const Base& values) : Base(values) {}
+  /// Each id by itself.
+  IdVector(IdRange<Key> ids) requires std::same_as<Key, T> : Base(ids.begin(), ids.end()) {}
   template <std::integral Count>
-  explicit IndexVector(Count count) : Base(static_cast<size_t>(count)) {}
+  explicit IdVector(Count count) : Base(static_cast<size_t>(count)) {}
   template <std::integral Count>
-  IndexVector(Count count, const T& value) : Base(static_cast<size_t>(count), value) {}
+  IdVector(Count count, const T& value) : Base(static_cast<size_t>(count), value) {}
 
-  template <std::integral Id>
-  [[nodiscard]] decltype(auto) operator[](Id id) {
-    return Base::operator[](static_cast<size_t>(id));
+  [[nodiscard]] decltype(auto) operator[](Key id) {
+    return Base::operator[](static_cast<size_t>(id.number()));
   }
-  template <std::integral Id>
-  [[nodiscard]] decltype(auto) operator[](Id id) const {
-    return Base::operator[](static_cast<size_t>(id));
+  [[nodiscard]] decltype(auto) operator[](Key id) const {
+    return Base::operator[](static_cast<size_t>(id.number()));
   }
 
-  using Base::assign;
-  template <std::integral Count>
-  void assign(Count count, const T& value) {
-    Base::assign(static_cast<size_t>(count), value);
+  [[nodiscard]] bool has(Key id) const {
+    return static_cast<size_t>(id.number()) < Base::size();  // none is the largest
   }
-  template <std::integral Count>
-  void resize(Count count) {
-    Base::resize(static_cast<size_t>(count));
-  }
-  template <std::integral Count>
-  void resize(Count count, const T& value) {
-    Base::resize(static_cast<size_t>(count), value);
+  [[nodiscard]] IdRange<Key> ids() const { return {Key(0), end_id()}; }
+  /// The id behind the last: what is added next has it.
+  [[nodiscard]] Key end_id() const { return Key(Base::size()); }
+  /// Appends it and gives its id.
+  Key add(T value) {
+    Base::push_back(std::move(value));
+    return Key(Base::size() - 1);
   }
 };
 
-template <class T>
-class IndexSpan : public std::span<T> {
+template <class Key, class T>
+class IdSpan : public std::span<T> {
   using Base = std::span<T>;
 
  public:
   using Base::Base;
-  IndexSpan(Base values) : Base(values) {}
+  IdSpan(Base values) : Base(values) {}
 
-  template <std::integral Id>
-  [[nodiscard]] T& operator[](Id id) const {
-    return Base::operator[](static_cast<size_t>(id));
+  [[nodiscard]] T& operator[](Key id) const {
+    return Base::operator[](static_cast<size_t>(id.number()));
   }
+  [[nodiscard]] IdRange<Key> ids() const { return {Key(0), Key(Base::size())}; }
 };
 
 }  // namespace snug

@@ -56,11 +56,11 @@ std::string single_value(const RunPlanRequest& request) {
     const auto forward = train::forward_of(
         request.network, {.rows = 1, .lengths = lengths, .training = true, .micro_batches = 1});
     const Graph& graph = forward->graph;
-    for (size_t n = 0; n < graph.nodes.size(); ++n) {
-      const Node& node = graph.nodes[n];
+    for (const NodeId id : graph.nodes.ids()) {
+      const Node& node = graph.nodes[id];
       if (!node.op->has_statistics) continue;
       const Shape& x = graph.type(node.inputs[0]).shape;
-      if (element_count(x) == x.back()) return describe(graph, static_cast<NodeId>(n));
+      if (element_count(x) == x.back()) return describe(graph, id);
     }
   }
   return {};

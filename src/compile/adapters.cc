@@ -68,7 +68,7 @@ class Targets {
     for (const std::string& pattern : lora.match) match(pattern);
     for (const std::string& end : lora.target_modules) take_modules(end);
     if (!lora.target_expression.empty()) take_expression(lora.target_expression);
-    for (size_t i = 0; i < graph.nodes.size(); ++i) find_uses(static_cast<NodeId>(i));
+    for (const NodeId id : graph.nodes.ids()) find_uses(id);
     for (const auto& [weight, is_used] : weights_) {
       if (!is_used) refuse_weight(weight);
     }
@@ -87,9 +87,9 @@ class Targets {
   void match(const std::string& pattern) {
     bool is_vector = false;
     bool is_any = false;
-    for (size_t i = 0; i < graph_.values.size(); ++i) {
+    for (const ValueId id : graph_.values.ids()) {
       stop_point();
-      const Value& value = graph_.values[i];
+      const Value& value = graph_.values[id];
       if (value.kind != ValueKind::parameter || !matches_wildcard(pattern, value.name)) continue;
       if (value.type.shape.size() < 2) {
         is_vector = true;
@@ -102,7 +102,7 @@ class Targets {
         refuse_lora("'" + value.name + "' belongs to modules_to_save, which are trained whole",
                     "match other maps, or take it out of modules_to_save");
       is_any = true;
-      weights_.emplace(static_cast<ValueId>(i), false);
+      weights_.emplace(id, false);
     }
     if (!is_any)
       refuse_lora("the pattern '" + pattern + "' matches " +
@@ -117,13 +117,12 @@ class Targets {
   template <class Wanted>
   [[nodiscard]] bool take_where(Wanted is_wanted) {
     bool is_any = false;
-    for (size_t i = 0; i < graph_.values.size(); ++i) {
+    for (const ValueId id : graph_.values.ids()) {
       stop_point();
-      const Value& value = graph_.values[i];
-      if (!may_have_one(value) || !is_wanted(static_cast<ValueId>(i), module_of(value.name)))
-        continue;
+      const Value& value = graph_.values[id];
+      if (!may_have_one(value) || !is_wanted(id, module_of(value.name))) continue;
       is_any = true;
-      weights_.emplace(static_cast<ValueId>(i), false);
+      weights_.emplace(id, false);
     }
     return is_any;
   }
@@ -172,10 +171,10 @@ class Targets {
   }
   [[noreturn]] void refuse_weight(ValueId weight) const {
     std::string reader = "nothing reads it";
-    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
-      const auto& inputs = graph_.nodes[i].inputs;
+    for (const NodeId id : graph_.nodes.ids()) {
+      const auto& inputs = graph_.nodes[id].inputs;
       if (std::find(inputs.begin(), inputs.end(), weight) == inputs.end()) continue;
-      reader = "it is read by " + describe(graph_, static_cast<NodeId>(i));
+      reader = "it is read by " + describe(graph_, id);
       break;
     }
     refuse_lora("'" + graph_.value(weight).name + "' " + to_string(graph_.type(weight).shape) +
@@ -192,11 +191,11 @@ class Targets {
 
 /// By value: whether anything that is fed is behind it; the key of random numbers is the same for
 /// all rows.
-IndexVector<bool> has_rows(const Graph& graph) {
-  IndexVector<bool> found(graph.values.size(), false);
-  for (size_t i = 0; i < graph.values.size(); ++i) {
-    const Value& value = graph.values[i];
-    found[i] = value.kind == ValueKind::input && value.type.dtype != DType::i64;
+IdVector<ValueId, bool> has_rows(const Graph& graph) {
+  IdVector<ValueId, bool> found(graph.values.size(), false);
+  for (const ValueId id : graph.values.ids()) {
+    const Value& value = graph.values[id];
+    found[id] = value.kind == ValueKind::input && value.type.dtype != DType::i64;
   }
   for (const Node& node : graph.nodes) {
     const bool is_any = std::any_of(node.inputs.begin(), node.inputs.end(),
@@ -329,7 +328,7 @@ Graph add_adapters(Graph graph, const NetworkDef& network, bool training) {
   check_rules("alpha_pattern", lora.alpha_pattern, targets.weights());
   check_saved(graph, lora.modules_to_save);
   std::vector<bool> reads_rows;  // by product
-  const IndexVector<bool> is_fed = has_rows(graph);
+  const IdVector<ValueId, bool> is_fed = has_rows(graph);
   for (const NodeId product : targets.products())
     reads_rows.push_back(is_fed[graph.node(product).inputs[0]]);
   const std::vector<NodeId> products = targets.products();

@@ -52,10 +52,10 @@ class Backward {
  private:
   [[nodiscard]] std::vector<ValueId> ids_of(const std::vector<Weight>& trained) const {
     std::map<std::string, ValueId> by_name;
-    for (size_t i = 0; i < builder_.graph().values.size(); ++i) {
+    for (const ValueId id : builder_.graph().values.ids()) {
       stop_point();
-      const Value& value = builder_.graph().values[i];
-      if (value.kind == ValueKind::parameter) by_name[value.name] = static_cast<ValueId>(i);
+      const Value& value = builder_.graph().values[id];
+      if (value.kind == ValueKind::parameter) by_name[value.name] = id;
     }
     std::vector<ValueId> ids;
     for (const Weight& weight : trained) ids.push_back(by_name.at(weight.value.name));

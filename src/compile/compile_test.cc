@@ -166,10 +166,11 @@ TEST(Rewriter, inserts_replaces_and_drops) {
                            "  output \"half\" %3\n"
                            "  output \"y\" %4\n"),
                     op_registry());
-  rewriter.drop(1);
+  rewriter.drop(ValueId(1));
   rewriter.for_each_node([&](Node& node, NodeId id) {
-    if (id == 1) return rewriter.replace(node.outputs[0], scale(rewriter, node.inputs[0], -1));
-    if (id == 2) node.inputs[0] = relu(rewriter, node.inputs[0]);
+    if (id == NodeId(1))
+      return rewriter.replace(node.outputs[0], scale(rewriter, node.inputs[0], -1));
+    if (id == NodeId(2)) node.inputs[0] = relu(rewriter, node.inputs[0]);
     rewriter.keep(node);
   });
   EXPECT_EQ(printed(rewriter.take()),
@@ -192,7 +193,7 @@ TEST(Rewriter, what_is_built_behind_a_node_may_stand_for_it) {
   rewriter.for_each_node([&](Node& node, NodeId id) {
     const ValueId made = node.outputs[0];
     rewriter.keep(node);
-    if (id == 0) rewriter.replace(made, add(rewriter, made, made));
+    if (id == NodeId(0)) rewriter.replace(made, add(rewriter, made, made));
   });
   EXPECT_EQ(printed(rewriter.take()),
             "  %0 = input \"x\" : f32[2]\n"
@@ -210,13 +211,13 @@ TEST(Rewriter, types_follow_operands_where_they_are_asked_to) {
                            "  output \"y\" %2\n"),
                     op_registry());
   rewriter.for_each_node([&](Node& node, NodeId id) {
-    if (id == 0) node.inputs[0] = cast(rewriter, node.inputs[0], DType::bf16);
-    if (id == 1) node.inputs[0] = cast(rewriter, node.inputs[0], DType::f32);
+    if (id == NodeId(0)) node.inputs[0] = cast(rewriter, node.inputs[0], DType::bf16);
+    if (id == NodeId(1)) node.inputs[0] = cast(rewriter, node.inputs[0], DType::f32);
     rewriter.keep_retyped(node);
   });
   const Graph graph = rewriter.take();
   verify(graph);
-  EXPECT_EQ(graph.type(graph.nodes[1].outputs[0]).dtype, DType::bf16);
+  EXPECT_EQ(graph.type(graph.nodes[NodeId(1)].outputs[0]).dtype, DType::bf16);
   EXPECT_EQ(graph.type(graph.outputs[0]).dtype, DType::f32);
 }
 

@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "base/id_vector.h"
 #include "base/index_vector.h"
 #include "compile/rewriter.h"
 #include "ops/fed_names.h"
@@ -20,7 +21,7 @@ bool is_own_key(const Value& value) {
 // those that no output depends on, as they were built.
 std::vector<NodeId> in_operand_order(const Graph& graph) {
   std::vector<NodeId> order;
-  IndexVector<bool> is_seen(graph.nodes.size(), false);
+  IdVector<NodeId, bool> is_seen(graph.nodes.size(), false);
   struct Open {
     NodeId node;
     size_t next_input;
@@ -46,7 +47,7 @@ std::vector<NodeId> in_operand_order(const Graph& graph) {
     }
   };
   for (const ValueId output : graph.outputs) walk(graph.value(output).producer);
-  for (size_t n = 0; n < graph.nodes.size(); ++n) walk(static_cast<NodeId>(n));
+  for (const NodeId id : graph.nodes.ids()) walk(id);
   return order;
 }
 
@@ -88,9 +89,9 @@ Graph number_draws(Graph graph, DrawNumbering numbering, const OpRegistry& regis
   std::map<ValueId, int64_t> numbers;  // of own keys; those that nothing reads have none
   for (size_t i = 0; i < keys.size(); ++i) numbers[keys[i]] = static_cast<int64_t>(i);
   ValueId first = graph.find(kRandomKey);
-  const auto values = static_cast<ValueId>(graph.values.size());
+  const IdRange values = graph.values.ids();
   Rewriter rewriter(std::move(graph), registry);
-  for (ValueId id = 0; id < values; ++id) {
+  for (const ValueId id : values) {
     if (!is_own_key(rewriter.graph().value(id))) continue;
     const auto number = numbers.find(id);
     const bool is_read = numbering == DrawNumbering::building || number != numbers.end();

@@ -58,14 +58,14 @@ void let_traces_go(const NetworkDef& network) {
 std::vector<Weight> weights_in(const Graph& graph, const NetworkDef& network) {
   const std::set<ValueId> tables = tables_in(graph);
   std::vector<Weight> weights;
-  for (size_t i = 0; i < graph.values.size(); ++i) {
-    const Value& value = graph.values[i];
+  for (const ValueId id : graph.values.ids()) {
+    const Value& value = graph.values[id];
     if (!is_of_model(value.kind)) continue;
     stop_point();
     weights.push_back({.value = value,
                        .is_head = network.is_head(value.name),
                        .is_frozen = network.is_frozen && network.is_frozen(value.name),
-                       .is_table = tables.contains(static_cast<ValueId>(i))});
+                       .is_table = tables.contains(id)});
   }
   return weights;
 }

@@ -33,25 +33,25 @@ Node accumulating_form(const Graph& graph, const Node& producer, const Node& acc
 }  // namespace
 
 Graph fuse_accumulate(Graph graph, const OpRegistry& registry) {
-  IndexVector<int> readers(graph.values.size(), 0);
+  IdVector<ValueId, int> readers(graph.values.size(), 0);
   for (const Node& node : graph.nodes) {
     for (ValueId id : node.inputs) {
       if (id != kNone) ++readers[id];
     }
   }
   for (ValueId id : graph.outputs) ++readers[id];
-  IndexVector<bool> is_absorbed(graph.nodes.size(), false);
+  IdVector<NodeId, bool> is_absorbed(graph.nodes.size(), false);
   std::map<NodeId, Node> fused;  // what stands for an accumulation
-  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+  for (const NodeId id : graph.nodes.ids()) {
     stop_point();
-    const Node& node = graph.nodes[i];
+    const Node& node = graph.nodes[id];
     if (!node.op->is_accumulation) continue;
     const ValueId gradient = node.inputs[1];
     const NodeId producer = graph.value(gradient).producer;
     if (producer == kNone || readers[gradient] != 1) continue;
     Node form = accumulating_form(graph, graph.node(producer), node, registry);
     if (form.op == nullptr) continue;
-    fused.emplace(static_cast<NodeId>(i), std::move(form));
+    fused.emplace(id, std::move(form));
     is_absorbed[producer] = true;
   }
   Rewriter rewriter(std::move(graph), registry);

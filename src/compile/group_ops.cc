@@ -21,7 +21,7 @@ class Overwriting {
         backend_(backend),
         storages_(storages_of(graph)),
         readers_(graph.values.size(), 0) {
-    IndexVector<const Node*> last_reader(graph.values.size(), nullptr);
+    IdVector<ValueId, const Node*> last_reader(graph.values.size(), nullptr);
     for (const Node& node : graph.nodes) {
       stop_point();
       if (node.op->alias->kind == AliasKind::view) continue;
@@ -71,8 +71,8 @@ class Overwriting {
 
   const Graph& graph_;
   const Backend& backend_;
-  IndexVector<ValueId> storages_;  // by value
-  IndexVector<int32_t> readers_;   // by storage
+  IdVector<ValueId, ValueId> storages_;  // by value
+  IdVector<ValueId, int32_t> readers_;   // by storage
 };
 
 // A forward node joins the op that makes the input it writes over: what is between them is read by
@@ -84,22 +84,21 @@ class Grouping {
       : graph_(graph),
         overwriting_(overwriting),
         is_marked_(graph.values.size(), false),
-        op_of_(graph.nodes.size(), kNone) {
-    for (size_t i = 0; i < graph.values.size(); ++i) {
-      const ValueId owner = overwriting.storage(static_cast<ValueId>(i));
-      const Value& value = graph.values[i];
+        op_of_(graph.nodes.size(), -1) {
+    for (const ValueId id : graph.values.ids()) {
+      const ValueId owner = overwriting.storage(id);
+      const Value& value = graph.values[id];
       if (value.is_marked || (value.kind == ValueKind::computed && !value.name.empty()))
         is_marked_[owner] = true;
     }
     written_over_.assign(graph.values.size(), kNone);
-    for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    for (const NodeId id : graph.nodes.ids()) {
       stop_point();
-      const Node& node = graph.nodes[i];
+      const Node& node = graph.nodes[id];
       if (node.op->alias->kind == AliasKind::view) continue;
-      const auto id = static_cast<NodeId>(i);
       const int32_t op = joined(node);
-      op_of_[i] = op == kNone ? static_cast<int32_t>(nodes_.size()) : op;
-      if (op == kNone) {
+      op_of_[id] = op < 0 ? static_cast<int32_t>(nodes_.size()) : op;
+      if (op < 0) {
         nodes_.push_back({id});
       } else {
         nodes_[op].push_back(id);
@@ -118,7 +117,7 @@ class Grouping {
  private:
   // The op that the node joins; what it writes over is noted.
   int32_t joined(const Node& node) {
-    if (node.phase != Phase::forward) return kNone;
+    if (node.phase != Phase::forward) return -1;
     for (const auto& [output, input] : overwriting_.pairs(node)) {
       const NodeId maker = graph_.value(input).producer;
       const int32_t op = op_of_[maker];
@@ -133,7 +132,7 @@ class Grouping {
       written_over_[input] = output;
       return op;
     }
-    return kNone;
+    return -1;
   }
   // Whether the value can be read right behind the op. A resident one might change in between.
   [[nodiscard]] bool is_there(ValueId id, int32_t op) const {
@@ -146,10 +145,10 @@ class Grouping {
 
   const Graph& graph_;
   const Overwriting& overwriting_;
-  IndexVector<bool> is_marked_;  // by storage: marked, or named and so to be marked by name
-  IndexVector<std::vector<NodeId>> nodes_;  // by op
-  IndexVector<ValueId> written_over_;       // by storage: the one that takes its place, or kNone
-  IndexVector<int32_t> op_of_;              // by node
+  IdVector<ValueId, bool> is_marked_;  // by storage: marked, or named and so to be marked by name
+  IndexVector<std::vector<NodeId>> nodes_;   // by op
+  IdVector<ValueId, ValueId> written_over_;  // by storage: the one that takes its place, or kNone
+  IdVector<NodeId, int32_t> op_of_;          // by node
 };
 
 // The backward part writes over inputs where they are: its ops run once, so that whatever a
@@ -177,9 +176,9 @@ OpGroups group_ops(const Graph& graph, const Backend& backend) {
   const Overwriting overwriting(graph, backend);
   Grouping grouping(graph, overwriting);
   groups.place_of_value.reserve(graph.values.size());
-  for (size_t i = 0; i < graph.values.size(); ++i) {
+  for (const ValueId id : graph.values.ids()) {
     stop_point();
-    groups.place_of_value.push_back(grouping.place_of(static_cast<ValueId>(i)));
+    groups.place_of_value.push_back(grouping.place_of(id));
   }
   groups.nodes = grouping.take_nodes();
   groups.reuses.resize(groups.nodes.size());

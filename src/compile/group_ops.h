@@ -14,14 +14,15 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "base/id_vector.h"
 #include "base/index_vector.h"
 #include "graph/graph.h"
 
 namespace snug {
 
 struct OpGroups {
-  IndexVector<std::vector<NodeId>> nodes;  // by op, run in this order; views are in none
-  IndexVector<ValueId> place_of_value;     // by value: the one whose storage it has
+  IndexVector<std::vector<NodeId>> nodes;     // by op, run in this order; views are in none
+  IdVector<ValueId, ValueId> place_of_value;  // by value: the one whose storage it has
   /// By op: places of outputs, and those of inputs that they may be written over.
   IndexVector<std::vector<std::pair<ValueId, ValueId>>> reuses;
 };

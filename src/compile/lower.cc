@@ -179,27 +179,26 @@ Lowered lower_groups(const Graph& graph, OpGroups groups, const Backend& backend
   Lowered out;
   out.problem.alignment = backend.alignment();
   out.problem.kept_seconds_per_byte = backend.kept_seconds_per_byte();
-  const IndexVector<ValueId>& places = groups.place_of_value;
-  out.storage_of_value.assign(graph.values.size(), kNone);
-  for (size_t i = 0; i < graph.values.size(); ++i) {
+  const IdVector<ValueId, ValueId>& places = groups.place_of_value;
+  out.storage_of_value.assign(graph.values.size(), -1);
+  for (const ValueId id : graph.values.ids()) {
     stop_point();
-    const auto id = static_cast<ValueId>(i);
     if (places[id] != id) continue;
-    out.storage_of_value[i] = static_cast<plan::StorageId>(out.problem.storages.size());
+    out.storage_of_value[id] = static_cast<plan::StorageId>(out.problem.storages.size());
     out.problem.storages.push_back(
         {.name = storage_name(graph, id),
          .bytes = round_up(backend.storage_bytes(graph.type(id)), backend.alignment()),
          .resident = graph.is_resident(id)});
   }
-  for (size_t i = 0; i < graph.values.size(); ++i) {
+  for (const ValueId id : graph.values.ids()) {
     stop_point();
-    const ValueId place = places[i];
-    out.storage_of_value[i] = out.storage_of_value[place];
+    const ValueId place = places[id];
+    out.storage_of_value[id] = out.storage_of_value[place];
     // A view that has a name or a mark is the storage that it looks at.
-    plan::Storage& storage = out.problem.storages[out.storage_of_value[i]];
-    storage.is_marked = storage.is_marked || graph.values[i].is_marked;
-    const bool is_view = place != static_cast<ValueId>(i) && !graph.values[i].name.empty();
-    if (is_view && graph.value(place).name.empty()) storage.name = graph.values[i].name;
+    plan::Storage& storage = out.problem.storages[out.storage_of_value[id]];
+    storage.is_marked = storage.is_marked || graph.values[id].is_marked;
+    const bool is_view = place != id && !graph.values[id].name.empty();
+    if (is_view && graph.value(place).name.empty()) storage.name = graph.values[id].name;
   }
   out.nodes_of_op = std::move(groups.nodes);
   const size_t storages = out.problem.storages.size();

@@ -54,14 +54,14 @@ class Painter {
         before_(graph.nodes.size()),
         is_denied_(graph.nodes.size(), false),
         is_painted_(graph.nodes.size(), false) {
-    for (size_t i = 0; i < graph.nodes.size(); ++i)
-      paints_.push_back(graph.nodes[i].op->precision.paint);
+    for (const NodeId id : graph.nodes.ids())
+      paints_.push_back(graph.nodes[id].op->precision.paint);
     if (precision.dtype == DType::f32) forbid_allowed();
     take_overrides(precision.overrides, precision.refuses_unused);
     connect();
   }
 
-  IndexVector<bool> run() {
+  IdVector<NodeId, bool> run() {
     paint_allowed();
     deny_what_follows();
     paint_between();
@@ -70,24 +70,23 @@ class Painter {
   }
 
  private:
-  using Nodes = IndexVector<std::vector<NodeId>>;
+  using Nodes = IdVector<NodeId, std::vector<NodeId>>;
 
   [[nodiscard]] bool is(NodeId id, Paint paint) const { return paints_[id] == paint; }
   [[nodiscard]] bool may_be_painted(NodeId id) const {
     return !is_denied_[id] && (is(id, Paint::infer) || is(id, Paint::clear));
   }
-  [[nodiscard]] NodeId count() const { return static_cast<NodeId>(graph_.nodes.size()); }
 
   // Without a type for all, nothing is in 16 bits but what an override asks for.
   void forbid_allowed() {
-    for (NodeId id = 0; id < count(); ++id) {
+    for (const NodeId id : graph_.nodes.ids()) {
       if (is(id, Paint::allow)) paints_[id] = Paint::infer;
     }
   }
 
   void take_overrides(const std::vector<PrecisionOverride>& rules, bool refuses_unused) {
     std::vector<bool> is_used(rules.size(), false);
-    for (NodeId id = 0; id < count(); ++id) {
+    for (const NodeId id : graph_.nodes.ids()) {
       stop_point();
       const Node& node = graph_.node(id);
       const std::string& scope = node.scope.str();
@@ -118,7 +117,7 @@ class Painter {
   }
 
   void connect() {
-    for (NodeId id = 0; id < count(); ++id) {
+    for (const NodeId id : graph_.nodes.ids()) {
       stop_point();
       const Node& node = graph_.node(id);
       const std::vector<bool> is_narrow = narrow_inputs(graph_, node);
@@ -134,10 +133,10 @@ class Painter {
 
   // Every node that is reached from `starts` by `edges` through nodes that may be entered.
   template <class MayEnter>
-  [[nodiscard]] IndexVector<bool> reach(std::vector<NodeId> starts,
-                                        const std::vector<const Nodes*>& edges,
-                                        const MayEnter& may_enter) const {
-    IndexVector<bool> is_reached(graph_.nodes.size(), false);
+  [[nodiscard]] IdVector<NodeId, bool> reach(std::vector<NodeId> starts,
+                                             const std::vector<const Nodes*>& edges,
+                                             const MayEnter& may_enter) const {
+    IdVector<NodeId, bool> is_reached(graph_.nodes.size(), false);
     while (!starts.empty()) {
       const NodeId id = starts.back();
       starts.pop_back();
@@ -154,7 +153,7 @@ class Painter {
   template <class Test>
   [[nodiscard]] std::vector<NodeId> nodes_where(const Test& test) const {
     std::vector<NodeId> found;
-    for (NodeId id = 0; id < count(); ++id) {
+    for (const NodeId id : graph_.nodes.ids()) {
       if (test(id)) found.push_back(id);
     }
     return found;
@@ -162,18 +161,18 @@ class Painter {
   [[nodiscard]] std::vector<NodeId> painted() const {
     return nodes_where([&](NodeId id) { return is_painted_[id]; });
   }
-  void paint_all(const IndexVector<bool>& nodes) {
-    for (NodeId id = 0; id < count(); ++id) is_painted_[id] = is_painted_[id] || nodes[id];
+  void paint_all(const IdVector<NodeId, bool>& nodes) {
+    for (const NodeId id : graph_.nodes.ids()) is_painted_[id] = is_painted_[id] || nodes[id];
   }
 
   void paint_allowed() {
-    for (NodeId id = 0; id < count(); ++id) is_painted_[id] = is(id, Paint::allow);
+    for (const NodeId id : graph_.nodes.ids()) is_painted_[id] = is(id, Paint::allow);
   }
 
   void deny_what_follows() {
     const std::vector<NodeId> counting =
         nodes_where([&](NodeId id) { return is(id, Paint::deny) || is(id, Paint::infer); });
-    const IndexVector<bool> leads_to_one =
+    const IdVector<NodeId, bool> leads_to_one =
         reach(counting, {&before_}, [&](NodeId id) { return is(id, Paint::clear); });
     const std::vector<NodeId> denied = nodes_where([&](NodeId id) { return is(id, Paint::deny); });
     is_denied_ = reach(denied, {&next_}, [&](NodeId id) {
@@ -183,7 +182,7 @@ class Painter {
   }
 
   void paint_between() {
-    const IndexVector<bool> behind =
+    const IdVector<NodeId, bool> behind =
         reach(painted(), {&next_}, [&](NodeId id) { return may_be_painted(id); });
     paint_all(
         reach(painted(), {&before_}, [&](NodeId id) { return may_be_painted(id) && behind[id]; }));
@@ -196,11 +195,11 @@ class Painter {
   }
 
   const Graph& graph_;
-  IndexVector<Paint> paints_;
+  IdVector<NodeId, Paint> paints_;
   Nodes next_;    // readers of what the node makes, along operands that may be in 16 bits
   Nodes before_;  // the same edges the other way
-  IndexVector<bool> is_denied_;
-  IndexVector<bool> is_painted_;
+  IdVector<NodeId, bool> is_denied_;
+  IdVector<NodeId, bool> is_painted_;
 };
 
 /// Puts the casts in.
@@ -214,7 +213,7 @@ class HalfCasts {
     }
   }
 
-  Graph run(const IndexVector<bool>& is_painted) {
+  Graph run(const IdVector<NodeId, bool>& is_painted) {
     rewriter_.for_each_node([&](Node& node, NodeId id) { rewrite(node, is_painted[id]); });
     const std::vector<ValueId> outputs = rewriter_.graph().outputs;
     for (const ValueId id : outputs) {
@@ -256,21 +255,21 @@ class HalfCasts {
 
   DType half_;
   Rewriter rewriter_;
-  IndexVector<DType> own_;  // by value of the graph before
-  IndexVector<bool> is_of_weights_;
+  IdVector<ValueId, DType> own_;  // by value of the graph before
+  IdVector<ValueId, bool> is_of_weights_;
   std::map<std::tuple<ValueId, DType, std::vector<int32_t>>, ValueId> casts_;
 };
 
 }  // namespace
 
-IndexVector<bool> paint(const Graph& graph, const MixedPrecision& precision) {
+IdVector<NodeId, bool> paint(const Graph& graph, const MixedPrecision& precision) {
   return Painter(graph, precision).run();
 }
 
 Graph apply_mixed_precision(Graph graph, const MixedPrecision& precision,
                             const OpRegistry& registry) {
   const DType half = half_of(precision);
-  const IndexVector<bool> is_painted = paint(graph, precision);
+  const IdVector<NodeId, bool> is_painted = paint(graph, precision);
   return HalfCasts(std::move(graph), half, registry).run(is_painted);
 }
 

@@ -20,7 +20,7 @@ namespace snug {
 
 /// Whether each node stores 16 bits. Throws Error{bad_config} for an override that matches no node
 /// which it could change, or whose 16 bits are not those of the others.
-[[nodiscard]] IndexVector<bool> paint(const Graph& graph, const MixedPrecision& precision);
+[[nodiscard]] IdVector<NodeId, bool> paint(const Graph& graph, const MixedPrecision& precision);
 
 [[nodiscard]] Graph apply_mixed_precision(Graph graph, const MixedPrecision& precision,
                                           const OpRegistry& registry);

@@ -9,16 +9,16 @@
 namespace snug {
 
 Graph remove_dead(Graph graph, const OpRegistry& registry) {
-  IndexVector<bool> is_read(graph.values.size(), false);  // by a node that is needed
-  IndexVector<bool> is_needed(graph.nodes.size(), false);
+  IdVector<ValueId, bool> is_read(graph.values.size(), false);  // by a node that is needed
+  IdVector<NodeId, bool> is_needed(graph.nodes.size(), false);
   for (ValueId id : graph.outputs) is_read[id] = true;
-  for (size_t i = graph.nodes.size(); i-- > 0;) {
+  for (const NodeId at : graph.nodes.ids().backwards()) {
     stop_point();
-    const Node& node = graph.nodes[i];
-    is_needed[i] = node.op->alias->kind == AliasKind::must_overwrite ||
-                   std::any_of(node.outputs.begin(), node.outputs.end(),
-                               [&](ValueId id) { return is_read[id]; });
-    if (!is_needed[i]) continue;
+    const Node& node = graph.nodes[at];
+    is_needed[at] = node.op->alias->kind == AliasKind::must_overwrite ||
+                    std::any_of(node.outputs.begin(), node.outputs.end(),
+                                [&](ValueId id) { return is_read[id]; });
+    if (!is_needed[at]) continue;
     for (ValueId id : node.inputs) {
       if (id != kNone) is_read[id] = true;
     }

@@ -15,8 +15,7 @@ Rewriter::Rewriter(Graph graph, const OpRegistry& registry)
 }
 
 ValueId Rewriter::now(ValueId value) const {
-  while (value != kNone && std::cmp_less(value, replaced_.size()) && replaced_[value] != kNone)
-    value = replaced_[value];
+  while (replaced_.has(value) && replaced_[value] != kNone) value = replaced_[value];
   return value;
 }
 
@@ -39,26 +38,26 @@ void Rewriter::keep(Node& node) {
   Graph& graph = changed_graph();
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     Value& output = graph.values[node.outputs[i]];
-    output.producer = static_cast<NodeId>(graph.nodes.size());
+    output.producer = graph.nodes.end_id();
     output.output_index = static_cast<int32_t>(i);
   }
   graph.nodes.push_back(std::move(node));
 }
 
 void Rewriter::keep_retyped(Node& handed) {
-  keep(handed);
   Graph& graph = changed_graph();
-  const Node& node = graph.nodes.back();
+  const NodeId id = graph.nodes.end_id();
+  keep(handed);
+  const Node& node = graph.node(id);
   const std::vector<TensorType> types =
-      infer_types(*node.op, input_types(graph, node), node.attrs,
-                  describe(graph, static_cast<NodeId>(graph.nodes.size() - 1)));
+      infer_types(*node.op, input_types(graph, node), node.attrs, describe(graph, id));
   SNUG_CHECK(types.size() == node.outputs.size(), *node.op->name);
   for (size_t i = 0; i < types.size(); ++i) graph.values[node.outputs[i]].type = types[i];
 }
 
 void Rewriter::replace(ValueId value, ValueId by) {
   SNUG_CHECK(now(by) != value, "a value that replaces itself");
-  if (std::cmp_greater_equal(value, replaced_.size())) replaced_.resize(value + 1, kNone);
+  if (!replaced_.has(value)) replaced_.resize(graph().values.size(), kNone);
   replaced_[value] = by;
   Value& from = changed_graph().values[value];
   Value& to = changed_graph().values[by];
@@ -89,15 +88,14 @@ Graph compact(Graph graph) {
   out.name = std::move(graph.name);
   out.values.reserve(graph.values.size());
   out.nodes.reserve(graph.nodes.size());
-  IndexVector<ValueId> renamed(graph.values.size(), kNone);
-  IndexVector<bool> is_made(graph.values.size(), false);
+  IdVector<ValueId, ValueId> renamed(graph.values.size(), kNone);
+  IdVector<ValueId, bool> is_made(graph.values.size(), false);
   for (const Node& node : graph.nodes) {
     for (const ValueId id : node.outputs) is_made[id] = true;
   }
-  for (size_t i = 0; i < graph.values.size(); ++i) {
-    if (is_made[i] || graph.values[i].kind == ValueKind::computed) continue;
-    renamed[i] = static_cast<ValueId>(out.values.size());
-    out.values.push_back(std::move(graph.values[i]));
+  for (const ValueId id : graph.values.ids()) {
+    if (is_made[id] || graph.values[id].kind == ValueKind::computed) continue;
+    renamed[id] = out.values.add(std::move(graph.values[id]));
   }
   for (Node& node : graph.nodes) {
     stop_point();
@@ -109,12 +107,11 @@ Graph compact(Graph graph) {
     }
     for (size_t k = 0; k < moved.outputs.size(); ++k) {
       Value value = std::move(graph.values[moved.outputs[k]]);
-      value.producer = static_cast<NodeId>(out.nodes.size());
+      value.producer = out.nodes.end_id();
       value.output_index = static_cast<int32_t>(k);
-      const auto id = static_cast<ValueId>(out.values.size());
+      const ValueId id = out.values.add(std::move(value));
       renamed[moved.outputs[k]] = id;
       moved.outputs[k] = id;
-      out.values.push_back(std::move(value));
     }
     out.nodes.push_back(std::move(moved));
   }

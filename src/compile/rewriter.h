@@ -31,10 +31,10 @@ class Rewriter final : public GraphBuilder {
   /// `rewrite` is called with each node and with its id in the graph before.
   template <class Rewrite>
   void for_each_node(const Rewrite& rewrite) {
-    for (size_t i = 0; i < before_.size(); ++i) {
+    for (const NodeId id : before_.ids()) {
       stop_point();
-      hand_over(before_[i]);
-      rewrite(before_[i], static_cast<NodeId>(i));
+      hand_over(before_[id]);
+      rewrite(before_[id], id);
     }
     leave();
   }
@@ -61,8 +61,9 @@ class Rewriter final : public GraphBuilder {
   void leave();
   [[nodiscard]] ValueId now(ValueId value) const;
 
-  IndexVector<Node> before_;
-  IndexVector<ValueId> replaced_;  // by value of the graph before, and as far as it was asked for
+  IdVector<NodeId, Node> before_;
+  IdVector<ValueId, ValueId>
+      replaced_;  // by value of the graph before, and as far as it was asked for
 };
 
 /// Puts a graph in order: drops values that no node makes any more and renumbers the rest in order

@@ -229,7 +229,7 @@ TEST(Compact, a_wrong_pass_is_found) {
   without_maker.nodes.erase(without_maker.nodes.begin());
   EXPECT_THROW((void)compact(std::move(without_maker)), Error);
   Graph out_of_order = parsed(body);
-  std::swap(out_of_order.nodes[0], out_of_order.nodes[1]);
+  std::swap(out_of_order.nodes[NodeId(0)], out_of_order.nodes[NodeId(1)]);
   EXPECT_THROW((void)compact(std::move(out_of_order)), Error);
 }
 

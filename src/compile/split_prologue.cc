@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 #include <set>
 #include <string>
 #include <utility>
@@ -21,8 +20,8 @@ bool is_view(const Node& node) { return node.op->alias->kind == AliasKind::view;
 class Recipes {
  public:
   explicit Recipes(const Graph& graph) : texts_(graph.values.size()) {
-    for (size_t i = 0; i < graph.values.size(); ++i) {
-      if (graph.values[i].producer == kNone) texts_[i] = graph.values[i].name;
+    for (const ValueId id : graph.values.ids()) {
+      if (graph.values[id].producer == kNone) texts_[id] = graph.values[id].name;
     }
   }
   /// Names the outputs of a node, whose inputs are known.
@@ -42,24 +41,24 @@ class Recipes {
   [[nodiscard]] const std::string& of(ValueId id) const { return texts_[id]; }
 
  private:
-  IndexVector<std::string> texts_;  // by value
+  IdVector<ValueId, std::string> texts_;  // by value
 };
 
 // Which values the nodes that have an effect read; drops the others.
-IndexVector<bool> read_by(IndexVector<Node>& nodes, const Graph& graph) {
-  IndexVector<bool> is_read(graph.values.size(), false);
+IdVector<ValueId, bool> read_by(IdVector<NodeId, Node>& nodes, const Graph& graph) {
+  IdVector<ValueId, bool> is_read(graph.values.size(), false);
   for (const ValueId id : graph.outputs) is_read[id] = true;
-  std::vector<bool> is_kept(nodes.size(), true);
-  for (size_t i = nodes.size(); i-- > 0;) {
-    const Node& node = nodes[i];
-    is_kept[i] = !is_view(node) || is_read[node.outputs[0]];
-    if (!is_kept[i]) continue;
+  IdVector<NodeId, bool> is_kept(nodes.size(), true);
+  for (const NodeId at : nodes.ids().backwards()) {
+    const Node& node = nodes[at];
+    is_kept[at] = !is_view(node) || is_read[node.outputs[0]];
+    if (!is_kept[at]) continue;
     for (const ValueId id : node.inputs) {
       if (id != kNone) is_read[id] = true;
     }
   }
-  size_t next = 0;
-  std::erase_if(nodes, [&](const Node&) { return !is_kept[next++]; });
+  auto kept = is_kept.begin();
+  std::erase_if(nodes, [&](const Node&) { return !*kept++; });
   return is_read;
 }
 
@@ -71,11 +70,10 @@ WithPrologue split_prologue(Graph graph) {
   if (!has_prologue) return {.main = std::move(graph), .prologue = {}};
   Recipes recipes(graph);
   std::map<std::string, ValueId> made;  // by recipe: the first value of it
-  IndexVector<ValueId> first(graph.values.size());
-  std::iota(first.begin(), first.end(), 0);
-  IndexVector<bool> is_taken(graph.values.size(), false);
-  IndexVector<Node> main;
-  IndexVector<Node> prologue;
+  IdVector<ValueId, ValueId> first = graph.values.ids();
+  IdVector<ValueId, bool> is_taken(graph.values.size(), false);
+  IdVector<NodeId, Node> main;
+  IdVector<NodeId, Node> prologue;
   for (Node& node : graph.nodes) {
     for (ValueId& input : node.inputs) {
       if (input != kNone) input = first[input];
@@ -98,11 +96,11 @@ WithPrologue split_prologue(Graph graph) {
   }
   for (ValueId& id : graph.outputs) id = first[id];
 
-  const IndexVector<bool> is_read = read_by(main, graph);
-  for (size_t i = 0; i < graph.values.size(); ++i) {
-    if (!is_taken[i] || !is_read[i]) continue;
-    graph.values[i].kind = ValueKind::cached;
-    graph.values[i].name = recipes.of(static_cast<ValueId>(i));
+  const IdVector<ValueId, bool> is_read = read_by(main, graph);
+  for (const ValueId id : graph.values.ids()) {
+    if (!is_taken[id] || !is_read[id]) continue;
+    graph.values[id].kind = ValueKind::cached;
+    graph.values[id].name = recipes.of(id);
   }
   WithPrologue out{.main = graph, .prologue = {}};
   out.prologue = std::move(graph);
@@ -113,16 +111,16 @@ WithPrologue split_prologue(Graph graph) {
   out.prologue.name = "prologue";
   out.prologue.nodes = std::move(prologue);
   out.prologue.outputs.clear();
-  IndexVector<bool> is_used(out.prologue.values.size(), false);
+  IdVector<ValueId, bool> is_used(out.prologue.values.size(), false);
   for (const Node& node : out.prologue.nodes) {
     for (const ValueId id : node.inputs) {
       if (id != kNone) is_used[id] = true;
     }
   }
   // What nobody makes or reads there is no part of it: compact() drops it.
-  for (size_t i = 0; i < is_used.size(); ++i) {
-    Value& value = out.prologue.values[i];
-    if (!is_used[i] && value.kind != ValueKind::cached) value.kind = ValueKind::computed;
+  for (const ValueId id : is_used.ids()) {
+    Value& value = out.prologue.values[id];
+    if (!is_used[id] && value.kind != ValueKind::cached) value.kind = ValueKind::computed;
   }
   out.main = compact(std::move(out.main));
   out.prologue = compact(std::move(out.prologue));

@@ -52,12 +52,11 @@ class Choice {
 
   [[nodiscard]] std::set<ValueId> frozen(bool only_direct) const {
     std::set<ValueId> found;
-    for (size_t i = 0; i < graph_.values.size(); ++i) {
-      const Value& value = graph_.values[i];
+    for (const ValueId id : graph_.values.ids()) {
+      const Value& value = graph_.values[id];
       // A frozen adapter is of no base whose folder would have its values when it is saved.
       const bool is_of_base = !network_.is_head(value.name) && !is_adapter_name(value.name);
-      if (is_large(value) && trained_.count(value.name) == 0 && is_of_base)
-        found.insert(static_cast<ValueId>(i));
+      if (is_large(value) && trained_.count(value.name) == 0 && is_of_base) found.insert(id);
     }
     if (only_direct) keep_direct(found);
     if (found.empty())
@@ -72,9 +71,9 @@ class Choice {
 
   [[nodiscard]] std::set<ValueId> trained() const {
     std::set<ValueId> found;
-    for (size_t i = 0; i < graph_.values.size(); ++i) {
-      const Value& value = graph_.values[i];
-      if (is_large(value) && trained_.count(value.name) != 0) found.insert(static_cast<ValueId>(i));
+    for (const ValueId id : graph_.values.ids()) {
+      const Value& value = graph_.values[id];
+      if (is_large(value) && trained_.count(value.name) != 0) found.insert(id);
     }
     if (found.empty())
       refuse(kWeightKey, "no trained weight has two dimensions and 4096 elements or more",

@@ -94,8 +94,7 @@ std::unordered_set<std::string>& GraphBuilder::names() {
 
 ValueId GraphBuilder::add_resident(const std::string& name, TensorType type, ValueKind kind) {
   take_name(graph_, name, kind, names());
-  graph_.values.push_back({.type = std::move(type), .kind = kind, .name = name});
-  return static_cast<ValueId>(graph_.values.size() - 1);
+  return graph_.values.add({.type = std::move(type), .kind = kind, .name = name});
 }
 
 ValueId GraphBuilder::input(const std::string& name, TensorType type) {
@@ -131,8 +130,8 @@ ValueId GraphBuilder::state(const std::string& name, TensorType type) {
 std::vector<ValueId> GraphBuilder::op(std::string_view name, std::vector<ValueId> inputs,
                                       Attrs attrs) {
   stop_point();
-  const auto id = static_cast<NodeId>(graph_.nodes.size());
-  const std::string where = "%" + std::to_string(graph_.values.size()) + " " +
+  const NodeId id = graph_.nodes.end_id();
+  const std::string where = "%" + to_string(graph_.values.end_id()) + " " +
                             (scope_.empty() ? "" : scope_.str() + "/") + std::string(name);
   const OpDef* def = registry_->find(name);
   if (def == nullptr)
@@ -158,12 +157,11 @@ std::vector<ValueId> GraphBuilder::op(std::string_view name, std::vector<ValueId
   std::vector<TensorType> result = infer_types(*def, types, node.attrs, where);
   for (const TensorType& type : result) check_elements(type, where);
   for (size_t i = 0; i < result.size(); ++i) {
-    graph_.values.push_back({.type = std::move(result[i]),
-                             .kind = ValueKind::computed,
-                             .name = {},
-                             .producer = id,
-                             .output_index = static_cast<int32_t>(i)});
-    node.outputs.push_back(static_cast<ValueId>(graph_.values.size() - 1));
+    node.outputs.push_back(graph_.values.add({.type = std::move(result[i]),
+                                              .kind = ValueKind::computed,
+                                              .name = {},
+                                              .producer = id,
+                                              .output_index = static_cast<int32_t>(i)}));
   }
   std::vector<ValueId> outputs = node.outputs;
   graph_.nodes.push_back(std::move(node));

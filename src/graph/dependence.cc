@@ -5,11 +5,11 @@
 
 namespace snug {
 
-IndexVector<bool> sources_of(const Graph& graph, std::span<const ValueId> ends) {
-  IndexVector<bool> is_source(graph.values.size(), false);
+IdVector<ValueId, bool> sources_of(const Graph& graph, std::span<const ValueId> ends) {
+  IdVector<ValueId, bool> is_source(graph.values.size(), false);
   for (const ValueId id : ends) is_source[id] = true;
-  for (size_t n = graph.nodes.size(); n-- > 0;) {
-    const Node& node = graph.nodes[n];
+  for (const NodeId at : graph.nodes.ids().backwards()) {
+    const Node& node = graph.nodes[at];
     const bool leads = std::any_of(node.outputs.begin(), node.outputs.end(),
                                    [&](ValueId id) { return is_source[id]; });
     if (!leads) continue;

@@ -4,12 +4,12 @@
 
 #include <span>
 
-#include "base/index_vector.h"
+#include "base/id_vector.h"
 #include "graph/graph.h"
 
 namespace snug {
 
 /// By value: whether any of `ends` depends on it. They depend on themselves.
-[[nodiscard]] IndexVector<bool> sources_of(const Graph& graph, std::span<const ValueId> ends);
+[[nodiscard]] IdVector<ValueId, bool> sources_of(const Graph& graph, std::span<const ValueId> ends);
 
 }  // namespace snug

@@ -4,8 +4,8 @@
 namespace snug {
 
 ValueId Graph::find(const std::string& wanted) const {
-  for (size_t i = 0; i < values.size(); ++i) {
-    if (values[i].name == wanted) return static_cast<ValueId>(i);
+  for (const ValueId id : values.ids()) {
+    if (values[id].name == wanted) return id;
   }
   return kNone;
 }

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/id_vector.h"
 #include "base/index_vector.h"
 #include "base/shared_text.h"
 #include "graph/input_types.h"
@@ -20,9 +21,8 @@ namespace snug {
 
 struct OpDef;
 
-using ValueId = int32_t;
-using NodeId = int32_t;
-inline constexpr int32_t kNone = -1;
+using ValueId = Id<struct ValueTag>;
+using NodeId = Id<struct NodeTag>;
 
 /// When a node runs: prologue once an update (casts and packings of weights), update once an
 /// update, the rest once a micro-batch.
@@ -72,8 +72,8 @@ struct Node {
 
 struct Graph {
   std::string name;
-  IndexVector<Value> values;
-  IndexVector<Node> nodes;       // every node comes after the producers of its inputs
+  IdVector<ValueId, Value> values;
+  IdVector<NodeId, Node> nodes;  // every node comes after the producers of its inputs
   std::vector<ValueId> outputs;  // computed values that stay readable after the step
 
   [[nodiscard]] const Value& value(ValueId id) const { return values[id]; }
@@ -81,7 +81,7 @@ struct Graph {
   [[nodiscard]] const TensorType& type(ValueId id) const { return value(id).type; }
   [[nodiscard]] bool is_resident(ValueId id) const { return value(id).kind != ValueKind::computed; }
   /// Whether there is a value of this id.
-  [[nodiscard]] bool has(ValueId id) const { return id >= 0 && std::cmp_less(id, values.size()); }
+  [[nodiscard]] bool has(ValueId id) const { return values.has(id); }
   /// The value of this name, or kNone.
   [[nodiscard]] ValueId find(const std::string& name) const;
 };

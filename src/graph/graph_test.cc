@@ -115,10 +115,10 @@ TEST(Builder, names_scopes_and_phases_are_kept) {
   }
   const ValueId y = b.op1("exp", {x});
   b.mark_output(y, "y");
-  EXPECT_EQ(describe(b.graph(), 0), "%1 encoder.layer.0/exp");
-  EXPECT_EQ(b.graph().nodes[0].phase, Phase::update);
-  EXPECT_EQ(describe(b.graph(), 1), "%2 exp");
-  EXPECT_EQ(b.graph().nodes[1].phase, Phase::forward);
+  EXPECT_EQ(describe(b.graph(), NodeId(0)), "%1 encoder.layer.0/exp");
+  EXPECT_EQ(b.graph().nodes[NodeId(0)].phase, Phase::update);
+  EXPECT_EQ(describe(b.graph(), NodeId(1)), "%2 exp");
+  EXPECT_EQ(b.graph().nodes[NodeId(1)].phase, Phase::forward);
   EXPECT_EQ(b.graph().find("y"), y);
   EXPECT_EQ(b.graph().find("z"), kNone);
 }
@@ -138,7 +138,7 @@ TEST(Builder, mistakes_name_the_node) {
   expect_error(ErrorCode::invalid_graph, "[%1 head/exq] there is no op named 'exq'",
                [&] { (void)b.op("exq", {x}); });
   expect_error(ErrorCode::invalid_graph, "[%1 head/exp] input 0 is not a value of this graph",
-               [&] { (void)b.op("exp", {99}); });
+               [&] { (void)b.op("exp", {ValueId(99)}); });
   expect_error(ErrorCode::invalid_graph, "[%1 head/exp] op exp takes 1 inputs, not 2", [&] {
     (void)b.op("exp", {x, x});
   });
@@ -172,10 +172,9 @@ TEST(Graph, storage_follows_views_and_overwrites) {
   const ValueId other = b.op1("exp", {flat});
   EXPECT_EQ(storage_of(b.graph(), flat), total);
   EXPECT_EQ(storage_of(b.graph(), other), other);
-  const std::vector<ValueId> all = storages_of(b.graph());
+  const IdVector<ValueId, ValueId> all = storages_of(b.graph());
   ASSERT_EQ(all.size(), b.graph().values.size());
-  for (size_t id = 0; id < all.size(); ++id)
-    EXPECT_EQ(all[id], storage_of(b.graph(), static_cast<ValueId>(id))) << id;
+  for (const ValueId id : all.ids()) EXPECT_EQ(all[id], storage_of(b.graph(), id)) << id;
 }
 
 // Each damage is one that a wrong pass could do.
@@ -190,20 +189,24 @@ TEST(Verify, damaged_graphs_are_refused) {
   const std::pair<const char*, std::function<void(Graph&)>> damages[] = {
       {"[node 0 exp] output type is f32[3,2] but should be f32[2,3]",
        [&](Graph& g) {
-         g.values[1].type = f32({3, 2});
+         g.values[ValueId(1)].type = f32({3, 2});
        }},
-      {"[node 1 add] %2 is read before it is made", [&](Graph& g) { g.nodes[1].inputs[1] = z; }},
-      {"[node 1 add] an input is out of range", [&](Graph& g) { g.nodes[1].inputs[1] = 17; }},
-      {"[node 1 add] input 'b' of add is absent", [&](Graph& g) { g.nodes[1].inputs[1] = kNone; }},
+      {"[node 1 add] %2 is read before it is made",
+       [&](Graph& g) { g.nodes[NodeId(1)].inputs[1] = z; }},
+      {"[node 1 add] an input is out of range",
+       [&](Graph& g) { g.nodes[NodeId(1)].inputs[1] = ValueId(17); }},
+      {"[node 1 add] input 'b' of add is absent",
+       [&](Graph& g) { g.nodes[NodeId(1)].inputs[1] = kNone; }},
       {"[node 0 gelu] attributes are not complete",
-       [&](Graph& g) { g.nodes[0].op = op_registry().find("gelu"); }},
-      {"[node 0 ?] it has no op", [&](Graph& g) { g.nodes[0].op = nullptr; }},
-      {"[%1] its producer does not list it", [&](Graph& g) { g.values[1].producer = 1; }},
-      {"[%1] no such producer", [&](Graph& g) { g.values[1].producer = 9; }},
+       [&](Graph& g) { g.nodes[NodeId(0)].op = op_registry().find("gelu"); }},
+      {"[node 0 ?] it has no op", [&](Graph& g) { g.nodes[NodeId(0)].op = nullptr; }},
+      {"[%1] its producer does not list it",
+       [&](Graph& g) { g.values[ValueId(1)].producer = NodeId(1); }},
+      {"[%1] no such producer", [&](Graph& g) { g.values[ValueId(1)].producer = NodeId(9); }},
       {"[%0] kind and producer disagree",
-       [&](Graph& g) { g.values[0].kind = ValueKind::computed; }},
-      {"[%2] the name 'x' is used twice", [&](Graph& g) { g.values[2].name = "x"; }},
-      {"[%0] a resident value needs a name", [&](Graph& g) { g.values[0].name.clear(); }},
+       [&](Graph& g) { g.values[ValueId(0)].kind = ValueKind::computed; }},
+      {"[%2] the name 'x' is used twice", [&](Graph& g) { g.values[ValueId(2)].name = "x"; }},
+      {"[%0] a resident value needs a name", [&](Graph& g) { g.values[ValueId(0)].name.clear(); }},
       {"[g] an output is not a computed value", [&](Graph& g) { g.outputs[0] = x; }},
   };
   for (const auto& [message, damage] : damages) {

@@ -47,7 +47,8 @@ class Generator {
   }
 
   Graph take() {
-    const auto last = static_cast<ValueId>(builder_.graph().values.size() - 1);
+    ValueId last = builder_.graph().values.end_id();
+    --last;
     if (!builder_.graph().is_resident(last)) builder_.mark_output(last, "result");
     return builder_.take();
   }

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "graph/storage.h"
 
-#include <numeric>
-
 #include "base/stop.h"
 #include "graph/op_def.h"
 
@@ -30,9 +28,8 @@ ValueId storage_of(const Graph& graph, ValueId id) {
   return id;
 }
 
-IndexVector<ValueId> storages_of(const Graph& graph) {
-  IndexVector<ValueId> storages(graph.values.size());
-  std::iota(storages.begin(), storages.end(), 0);
+IdVector<ValueId, ValueId> storages_of(const Graph& graph) {
+  IdVector<ValueId, ValueId> storages = graph.values.ids();
   for (const Node& node : graph.nodes) {
     stop_point();
     for (const ValueId output : node.outputs) {

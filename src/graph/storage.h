@@ -2,7 +2,7 @@
 // Which values share bytes, as the aliases of their ops say.
 #pragma once
 
-#include "base/index_vector.h"
+#include "base/id_vector.h"
 #include "graph/graph.h"
 
 namespace snug {
@@ -11,6 +11,6 @@ namespace snug {
 [[nodiscard]] ValueId storage_of(const Graph& graph, ValueId id);
 /// The same for every value, in linear time: where a gradient is summed in place a thousand times,
 /// each of the values is a thousand steps from its source.
-[[nodiscard]] IndexVector<ValueId> storages_of(const Graph& graph);
+[[nodiscard]] IdVector<ValueId, ValueId> storages_of(const Graph& graph);
 
 }  // namespace snug

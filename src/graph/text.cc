@@ -40,11 +40,11 @@ std::string quoted(const std::string& text) { return to_string(AttrValue{text});
 void print_node(const Graph& graph, const Node& node, std::string& out) {
   out += "  ";
   for (size_t i = 0; i < node.outputs.size(); ++i)
-    out += (i ? ", %" : "%") + std::to_string(node.outputs[i]);
+    out += (i ? ", %" : "%") + to_string(node.outputs[i]);
   out += " = " + *node.op->name + "(";
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     out += i ? ", " : "";
-    out += node.inputs[i] == kNone ? "_" : "%" + std::to_string(node.inputs[i]);
+    out += node.inputs[i] == kNone ? "_" : "%" + to_string(node.inputs[i]);
   }
   out += ")";
   std::string attrs;
@@ -73,7 +73,7 @@ class Parser {
     expect('{');
     while (!accept('}')) {
       statement();
-      made_ = static_cast<int64_t>(graph_.values.size());
+      made_ = graph_.values.end_id();
     }
     skip();
     if (at_ < text_.size()) fail("text after the closing brace");
@@ -136,19 +136,16 @@ class Parser {
   }
   ValueId fresh_id() {
     expect('%');
-    const int64_t id = integer();
-    if (id != static_cast<int64_t>(graph_.values.size())) {
-      fail("values are numbered in order: %" + std::to_string(graph_.values.size()) + " expected");
-    }
-    graph_.values.emplace_back();
-    return static_cast<ValueId>(id);
+    if (integer() != graph_.values.end_id().number())
+      fail("values are numbered in order: %" + to_string(graph_.values.end_id()) + " expected");
+    return graph_.values.add({});
   }
   ValueId used_id() {
     if (accept('_')) return kNone;
     expect('%');
     const int64_t id = integer();
-    if (id < 0 || id >= made_) fail("%" + std::to_string(id) + " is not made yet");
-    return static_cast<ValueId>(id);
+    if (id < 0 || id >= made_.number()) fail("%" + std::to_string(id) + " is not made yet");
+    return ValueId(id);
   }
   TensorType type() {
     const std::string name = word();
@@ -248,7 +245,7 @@ class Parser {
       value.type = type();
       if (value.type != inferred[i])
         fail("the type is " + to_string(inferred[i]) + ", not " + to_string(value.type));
-      value.producer = static_cast<NodeId>(graph_.nodes.size());
+      value.producer = graph_.nodes.end_id();
       value.output_index = static_cast<int32_t>(i);
     }
     expect('@');
@@ -290,7 +287,7 @@ class Parser {
     if (id == kNone) fail("an output needs a value");
     if (name.empty()) fail("an output needs a name");
     if (!graph_.value(id).name.empty())
-      fail("%" + std::to_string(id) + " has the name '" + graph_.value(id).name + "' already");
+      fail("%" + to_string(id) + " has the name '" + graph_.value(id).name + "' already");
     graph_.values[id].name = name;
     if (kind == "output") graph_.outputs.push_back(id);
     if (kind == "cached") graph_.values[id].kind = ValueKind::cached;
@@ -299,7 +296,7 @@ class Parser {
   std::string_view text_;
   const OpRegistry& registry_;
   Graph graph_;
-  int64_t made_ = 0;  // values of the statements before this one
+  ValueId made_{0};  // the end of the values of the statements before this one
   size_t at_ = 0;
 };
 
@@ -307,34 +304,34 @@ class Parser {
 
 std::string describe(const Graph& graph, NodeId id) {
   const Node& node = graph.node(id);
-  const std::string first = node.outputs.empty() ? "_" : std::to_string(node.outputs[0]);
+  const std::string first = node.outputs.empty() ? "_" : to_string(node.outputs[0]);
   return "%" + first + " " + (node.scope.empty() ? "" : node.scope.str() + "/") + *node.op->name;
 }
 
 std::string print(const Graph& graph) {
   std::string out = "graph " + quoted(graph.name) + " {\n";
   // Values are numbered in order of appearance, so residents are printed where they were made.
-  size_t next_node = 0;
-  for (size_t id = 0; id < graph.values.size(); ++id) {
+  auto next_node = graph.nodes.begin();
+  for (const ValueId id : graph.values.ids()) {
     const Value& value = graph.values[id];
     if (value.producer == kNone) {
-      out += "  %" + std::to_string(id) + " = " + keyword(value.kind) + " " + quoted(value.name) +
+      out += "  %" + to_string(id) + " = " + keyword(value.kind) + " " + quoted(value.name) +
              " : " + to_string(value.type) + "\n";
     } else if (value.output_index == 0) {
-      print_node(graph, graph.nodes[next_node++], out);
+      print_node(graph, *next_node++, out);
     }
   }
   for (ValueId id : graph.outputs)
-    out += "  output " + quoted(graph.value(id).name) + " %" + std::to_string(id) + "\n";
-  for (size_t id = 0; id < graph.values.size(); ++id) {
+    out += "  output " + quoted(graph.value(id).name) + " %" + to_string(id) + "\n";
+  for (const ValueId id : graph.values.ids()) {
     const Value& value = graph.values[id];
-    const bool is_output = std::find(graph.outputs.begin(), graph.outputs.end(),
-                                     static_cast<ValueId>(id)) != graph.outputs.end();
+    const bool is_output =
+        std::find(graph.outputs.begin(), graph.outputs.end(), id) != graph.outputs.end();
     const bool is_cached = value.kind == ValueKind::cached;
     if (value.producer != kNone && !value.name.empty() && !is_output)
-      out += (is_cached ? "  cached " : "  name ") + quoted(value.name) + " %" +
-             std::to_string(id) + "\n";
-    if (value.is_marked) out += "  mark %" + std::to_string(id) + "\n";
+      out +=
+          (is_cached ? "  cached " : "  name ") + quoted(value.name) + " %" + to_string(id) + "\n";
+    if (value.is_marked) out += "  mark %" + to_string(id) + "\n";
   }
   return out + "}\n";
 }

@@ -27,16 +27,16 @@ TEST(Graph_text, random_graphs_survive_print_and_parse) {
     EXPECT_EQ(print(parsed), text) << "seed " << seed;
     ASSERT_EQ(parsed.nodes.size(), graph.nodes.size());
     EXPECT_EQ(parsed.outputs, graph.outputs);
-    for (size_t i = 0; i < graph.nodes.size(); ++i) {
-      EXPECT_EQ(parsed.nodes[i].inputs, graph.nodes[i].inputs);
-      EXPECT_EQ(parsed.nodes[i].attrs, graph.nodes[i].attrs);
-      EXPECT_EQ(parsed.nodes[i].scope, graph.nodes[i].scope);
-      EXPECT_EQ(parsed.nodes[i].phase, graph.nodes[i].phase);
+    for (const NodeId id : graph.nodes.ids()) {
+      EXPECT_EQ(parsed.nodes[id].inputs, graph.nodes[id].inputs);
+      EXPECT_EQ(parsed.nodes[id].attrs, graph.nodes[id].attrs);
+      EXPECT_EQ(parsed.nodes[id].scope, graph.nodes[id].scope);
+      EXPECT_EQ(parsed.nodes[id].phase, graph.nodes[id].phase);
     }
-    for (size_t i = 0; i < graph.values.size(); ++i) {
-      EXPECT_EQ(parsed.values[i].type, graph.values[i].type);
-      EXPECT_EQ(parsed.values[i].kind, graph.values[i].kind);
-      EXPECT_EQ(parsed.values[i].name, graph.values[i].name);
+    for (const ValueId id : graph.values.ids()) {
+      EXPECT_EQ(parsed.values[id].type, graph.values[id].type);
+      EXPECT_EQ(parsed.values[id].kind, graph.values[id].kind);
+      EXPECT_EQ(parsed.values[id].name, graph.values[id].name);
     }
     nodes += graph.nodes.size();
   }
@@ -55,7 +55,7 @@ TEST(Graph_text, parts_names_and_marks_survive) {
       "}\n";
   const Graph graph = parse_graph(text, op_registry());
   EXPECT_EQ(print(graph), text);
-  EXPECT_EQ(graph.nodes[0].parts, (std::vector<int32_t>{0, 3}));
+  EXPECT_EQ(graph.nodes[NodeId(0)].parts, (std::vector<int32_t>{0, 3}));
   EXPECT_TRUE(graph.value(graph.find("hidden")).is_marked);
   EXPECT_THROW((void)parse_graph("graph \"g\" {\n  %0 = input \"x\" : f32[8]\n"
                                  "  %1 = exp(%0) : f32[8] @\"\" forward [-1]\n}\n",
@@ -76,10 +76,10 @@ TEST(Graph_text, reads_as_documented) {
   const Graph graph = parse_graph(text, op_registry());
   EXPECT_EQ(print(graph), text);
   EXPECT_EQ(graph.value(graph.find("w")).kind, ValueKind::parameter);
-  EXPECT_EQ(graph.find("y"), 2);
-  EXPECT_EQ(graph.nodes[0].inputs[2], kNone);
-  EXPECT_FALSE(graph.nodes[0].attrs.boolean("transpose_a"));
-  EXPECT_EQ(storage_of(graph, 4), 3);
+  EXPECT_EQ(graph.find("y"), ValueId(2));
+  EXPECT_EQ(graph.nodes[NodeId(0)].inputs[2], kNone);
+  EXPECT_FALSE(graph.nodes[NodeId(0)].attrs.boolean("transpose_a"));
+  EXPECT_EQ(storage_of(graph, ValueId(4)), ValueId(3));
 }
 
 TEST(Graph_text, reals_come_back_to_the_bit) {
@@ -88,7 +88,7 @@ TEST(Graph_text, reals_come_back_to_the_bit) {
     GraphBuilder builder(op_registry(), "reals");
     (void)builder.op1("scale", {builder.input("x", {DType::f32, {}})}, {{"factor", factor}});
     const double read =
-        parse_graph(print(builder.graph()), op_registry()).nodes[0].attrs.real("factor");
+        parse_graph(print(builder.graph()), op_registry()).nodes[NodeId(0)].attrs.real("factor");
     EXPECT_EQ(std::signbit(read), std::signbit(factor));
     EXPECT_EQ(read, factor);
   }
@@ -101,9 +101,9 @@ TEST(Graph_text, quotes_and_newlines_in_names_survive) {
   builder.mark_output(builder.op1("exp", {x}), "out\"");
   const Graph graph = parse_graph(print(builder.graph()), op_registry());
   EXPECT_EQ(graph.name, "a \"quoted\" \\ name");
-  EXPECT_EQ(graph.values[0].name, "line\nbreak");
-  EXPECT_EQ(graph.nodes[0].scope, "sc\\\"ope");
-  EXPECT_EQ(graph.values[1].name, "out\"");
+  EXPECT_EQ(graph.values[ValueId(0)].name, "line\nbreak");
+  EXPECT_EQ(graph.nodes[NodeId(0)].scope, "sc\\\"ope");
+  EXPECT_EQ(graph.values[ValueId(1)].name, "out\"");
 }
 
 struct BadText {

@@ -2,7 +2,6 @@
 #include "graph/verify.h"
 
 #include <algorithm>
-#include <numeric>
 #include <string>
 #include <string_view>
 #include <unordered_set>
@@ -21,12 +20,10 @@ namespace {
 
 void verify_values(const Graph& graph) {
   std::unordered_set<std::string_view> names;
-  for (size_t i = 0; i < graph.values.size(); ++i) {
+  for (const ValueId id : graph.values.ids()) {
     stop_point();
-    const Value& value = graph.values[i];
-    const auto fail_here = [i](const std::string& message) {
-      fail("%" + std::to_string(i), message);
-    };
+    const Value& value = graph.values[id];
+    const auto fail_here = [id](const std::string& message) { fail("%" + to_string(id), message); };
     if (!value.name.empty() && !names.insert(value.name).second)
       fail_here("the name '" + value.name + "' is used twice");
     const bool may_be_made = value.kind == ValueKind::computed || value.kind == ValueKind::cached;
@@ -35,12 +32,11 @@ void verify_values(const Graph& graph) {
     if (value.kind != ValueKind::computed && value.name.empty())
       fail_here("a resident value needs a name");
     if (value.producer == kNone) continue;
-    if (value.producer < 0 || std::cmp_greater_equal(value.producer, graph.nodes.size()))
-      fail_here("no such producer");
+    if (!graph.nodes.has(value.producer)) fail_here("no such producer");
     const Node& node = graph.node(value.producer);
     const int32_t index = value.output_index;
     if (index < 0 || std::cmp_greater_equal(index, node.outputs.size()) ||
-        node.outputs[index] != static_cast<ValueId>(i))
+        node.outputs[index] != id)
       fail_here("its producer does not list it");
   }
 }
@@ -65,7 +61,7 @@ void verify_prologue(const Graph& graph, const Node& node, const std::string& wh
     const bool is_steady = is_made ? graph.node(value.producer).phase == Phase::prologue
                                    : is_of_model(value.kind) || value.kind == ValueKind::cached;
     if (!is_steady)
-      fail(where, "a prologue node reads %" + std::to_string(input) +
+      fail(where, "a prologue node reads %" + to_string(input) +
                       ", which is neither a weight nor made of weights by the prologue");
   }
 }
@@ -74,26 +70,23 @@ void verify_prologue(const Graph& graph, const Node& node, const std::string& wh
 
 void verify(const Graph& graph) {
   verify_values(graph);
-  IndexVector<ValueId> storages(graph.values.size());  // by value, of those made so far
-  std::iota(storages.begin(), storages.end(), 0);
-  IndexVector<bool> is_defined(graph.values.size(), false);
-  IndexVector<bool> is_overwritten(graph.values.size(), false);  // by storage
-  for (size_t i = 0; i < graph.values.size(); ++i)
-    is_defined[i] = graph.values[i].producer == kNone;
-  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+  IdVector<ValueId, ValueId> storages = graph.values.ids();  // of those made so far
+  IdVector<ValueId, bool> is_defined(graph.values.size(), false);
+  IdVector<ValueId, bool> is_overwritten(graph.values.size(), false);  // by storage
+  for (const ValueId id : graph.values.ids()) is_defined[id] = graph.values[id].producer == kNone;
+  for (const NodeId id : graph.nodes.ids()) {
     stop_point();
-    const Node& node = graph.nodes[i];
+    const Node& node = graph.nodes[id];
     const std::string where =
-        "node " + std::to_string(i) + " " + (node.op == nullptr ? "?" : *node.op->name);
+        "node " + to_string(id) + " " + (node.op == nullptr ? "?" : *node.op->name);
     if (node.op == nullptr) fail(where, "it has no op");
     for (size_t k = 0; k < node.inputs.size(); ++k) {
       const ValueId input = node.inputs[k];
       if (input == kNone) continue;
       if (!graph.has(input)) fail(where, "an input is out of range");
-      if (!is_defined[input])
-        fail(where, "%" + std::to_string(input) + " is read before it is made");
+      if (!is_defined[input]) fail(where, "%" + to_string(input) + " is read before it is made");
       if (is_overwritten[input]) {
-        fail(where, "%" + std::to_string(input) + " is read after it was overwritten");
+        fail(where, "%" + to_string(input) + " is read after it was overwritten");
       }
     }
     if (!has_complete_attrs(node)) {
@@ -107,9 +100,8 @@ void verify(const Graph& graph) {
     for (size_t k = 0; k < types.size(); ++k) {
       const ValueId output = node.outputs[k];
       if (!graph.has(output)) fail(where, "an output is out of range");
-      if (is_defined[output]) fail(where, "%" + std::to_string(output) + " is made twice");
-      if (graph.value(output).producer != static_cast<NodeId>(i))
-        fail(where, "an output has another producer");
+      if (is_defined[output]) fail(where, "%" + to_string(output) + " is made twice");
+      if (graph.value(output).producer != id) fail(where, "an output has another producer");
       if (graph.type(output) != types[k]) {
         fail(where, "output type is " + to_string(graph.type(output)) + " but should be " +
                         to_string(types[k]));

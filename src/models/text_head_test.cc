@@ -46,9 +46,9 @@ std::vector<double> logits_of(int64_t samples, bool has_rng) {
                      {mask, std::vector<double>(kRows * kTokens, 1)}};
   if (has_rng) feeds[rng] = {7, 2, 0};
   const Graph& graph = b.graph();
-  for (size_t i = 0; i < graph.values.size(); ++i) {
-    if (graph.values[i].kind == ValueKind::parameter)
-      feeds[static_cast<ValueId>(i)] = numbers(element_count(graph.values[i].type));
+  for (const ValueId id : graph.values.ids()) {
+    if (graph.values[id].kind == ValueKind::parameter)
+      feeds[id] = numbers(element_count(graph.values[id].type));
   }
   return evaluate(graph, feeds).at(logits);
 }

@@ -134,7 +134,13 @@ void require_network(const NetworkBuilder& builder, const char* call) {
          "build it of the op's operands: their shapes say how many rows there are");
 }
 
-TensorType Tensor::type() const { return builder().state().graph.graph().type(id_); }
+ValueId value_of(const NetworkBuilder& builder, const Tensor& tensor, const char* what) {
+  return ValueId(builder.id_of(tensor, what));
+}
+
+Tensor tensor_in(NetworkBuilder& builder, ValueId id) { return builder.tensor_of(id.number()); }
+
+TensorType Tensor::type() const { return builder().state().graph.graph().type(ValueId(id_)); }
 
 int64_t Tensor::dim(int64_t axis) const {
   const Shape sizes = shape();
@@ -192,7 +198,7 @@ Tensor NetworkBuilder::input(const std::string& name, const RowShape& row_shape,
   }
   check_sizes(*this, name, input.row_shape);
   add_fact(state_.facts.inputs, input);
-  return tensor_of(state_.graph.input(name, {dtype, shape}));
+  return tensor_in(*this, state_.graph.input(name, {dtype, shape}));
 }
 
 Tensor NetworkBuilder::parameter(const std::string& name, const Shape& shape,
@@ -203,7 +209,7 @@ Tensor NetworkBuilder::parameter(const std::string& name, const Shape& shape,
   check_sizes(*this, full, shape);
   check_rule(*this, full, init);
   record_rule(*this, full, init);
-  return tensor_of(state_.graph.parameter(full, {DType::f32, shape}));
+  return tensor_in(*this, state_.graph.parameter(full, {DType::f32, shape}));
 }
 
 Tensor NetworkBuilder::buffer(const std::string& name, const Shape& shape, const InitRule& init) {
@@ -213,7 +219,7 @@ Tensor NetworkBuilder::buffer(const std::string& name, const Shape& shape, const
   check_sizes(*this, full, shape);
   check_rule(*this, full, init);
   record_rule(*this, full, init);
-  return tensor_of(state_.graph.buffer(full, {DType::f32, shape}));
+  return tensor_in(*this, state_.graph.buffer(full, {DType::f32, shape}));
 }
 
 void NetworkBuilder::check_layer(const std::string& name, const Shape& weight) const {
@@ -227,10 +233,10 @@ std::vector<Tensor> NetworkBuilder::op(const std::string& name, const std::vecto
                                        Attrs attributes) {
   std::vector<ValueId> ids;
   for (const Tensor& operand : operands)
-    ids.push_back(operand ? id_of(operand, name.c_str()) : kNone);
+    ids.push_back(operand ? value_of(*this, operand, name.c_str()) : kNone);
   std::vector<Tensor> outputs;
   for (const ValueId id : state_.graph.op(name, ids, std::move(attributes)))
-    outputs.push_back(tensor_of(id));
+    outputs.push_back(tensor_in(*this, id));
   return outputs;
 }
 
@@ -245,20 +251,20 @@ Tensor NetworkBuilder::random_key() {
   require_network(*this, "random_key()");
   if (!training()) return {};
   const std::string name = kOwnKeyPrefix + std::to_string(state_.own_keys++);
-  return tensor_of(state_.graph.input(name, {DType::i64, {3}}));
+  return tensor_in(*this, state_.graph.input(name, {DType::i64, {3}}));
 }
 
 Tensor NetworkBuilder::weighted_mean(const Tensor& values, const Tensor& weights) {
   require_network(*this, "weighted_mean()");
   GraphBuilder& graph = state_.graph;
-  const ValueId x = id_of(values, "values");
+  const ValueId x = value_of(*this, values, "values");
   const Shape shape = graph.shape(x);
   if (shape.empty() || shape[0] != rows())
     fail(*this, "a mean is taken over (rows, ...), not " + to_string(values.type()));
   MeanTotal total{.name = {}, .weights = {}, .each = product_from(shape, 1)};
   ValueId given = kNone;
   if (weights) {
-    given = id_of(weights, "weights");
+    given = value_of(*this, weights, "weights");
     const Shape& of_weights = graph.shape(given);
     if (!is_fed(graph, given, state_.facts) || graph.type(given).dtype == DType::i32)
       fail(*this, "weights of a mean must be an input, f32 or boolean",
@@ -277,15 +283,15 @@ Tensor NetworkBuilder::weighted_mean(const Tensor& values, const Tensor& weights
   const ValueId sum = reduce_sum(graph, weighted, axes);
   const ValueId mean = mul(graph, sum, inverse_total(state_, total));
   state_.means.push_back(mean);
-  return tensor_of(mean);
+  return tensor_in(*this, mean);
 }
 
 Tensor NetworkBuilder::cross_entropy(const Tensor& logits, const Tensor& labels,
                                      double label_smoothing) {
   require_network(*this, "cross_entropy()");
   GraphBuilder& graph = state_.graph;
-  const ValueId x = id_of(logits, "logits");
-  const ValueId y = id_of(labels, "labels");
+  const ValueId x = value_of(*this, logits, "logits");
+  const ValueId y = value_of(*this, labels, "labels");
   const Shape of_labels = graph.shape(y);
   Shape expected = graph.shape(x);
   if (expected.size() < 2 || expected[0] != rows())
@@ -315,20 +321,20 @@ Tensor NetworkBuilder::cross_entropy(const Tensor& logits, const Tensor& labels,
           {.ignore_index = are_fed ? kIgnoreIndex : kNoLabel, .label_smoothing = label_smoothing})
           .loss;
   state_.means.push_back(mean);
-  return tensor_of(mean);
+  return tensor_in(*this, mean);
 }
 
 void NetworkBuilder::minimize(const Tensor& loss) {
   require_network(*this, "minimize()");
   if (state_.loss != kNone)
     fail(*this, "minimize is called twice", "minimize the sum of both losses");
-  state_.loss = id_of(loss, "loss");
+  state_.loss = value_of(*this, loss, "loss");
 }
 
 void NetworkBuilder::output(const std::string& name, const Tensor& value) {
   require_network(*this, "output()");
   check_name(*this, name);
-  const ValueId id = id_of(value, "value");
+  const ValueId id = value_of(*this, value, "value");
   const Shape& shape = state_.graph.shape(id);
   if (shape.empty() || shape[0] != rows())
     fail(*this, "the output '" + name + "' must be (rows, ...), not " + to_string(value.type()));

@@ -67,7 +67,7 @@ std::vector<ValueId> gradient_of(const CustomOp& op, const VjpArgs& args) {
   NetworkBuilder builder(state);
   const auto tensors = [&](std::span<const ValueId> ids) {
     std::vector<Tensor> found;
-    for (const ValueId id : ids) found.push_back(builder.tensor_of(id));
+    for (const ValueId id : ids) found.push_back(tensor_in(builder, id));
     return found;
   };
   const std::vector<Tensor> inputs = tensors(args.node.inputs);
@@ -89,7 +89,7 @@ std::vector<ValueId> gradient_of(const CustomOp& op, const VjpArgs& args) {
       throw Error(ErrorCode::shape_mismatch, op.name,
                   "the gradient of its input '" + op.inputs[i] + "' is " +
                       to_string(found[i].type()) + ", the input " + to_string(inputs[i].type()));
-    ids.push_back(found[i] ? builder.id_of(found[i], "gradient") : kNone);
+    ids.push_back(found[i] ? value_of(builder, found[i], "gradient") : kNone);
   }
   return ids;
 }

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/index_vector.h"
+#include "base/id_vector.h"
 #include "network/facts.h"
 
 namespace snug {
@@ -11,11 +11,11 @@ namespace {
 
 // By value: whether a value that is fed is behind it. The key of random numbers is none: it has the
 // first row of a micro-batch, which is what a draw must not follow here.
-IndexVector<bool> fed_values(const Graph& graph) {
-  IndexVector<bool> is_fed(graph.values.size(), false);
-  for (size_t i = 0; i < graph.values.size(); ++i) {
-    const Value& value = graph.values[i];
-    is_fed[i] = value.kind == ValueKind::input && value.type.dtype != DType::i64;
+IdVector<ValueId, bool> fed_values(const Graph& graph) {
+  IdVector<ValueId, bool> is_fed(graph.values.size(), false);
+  for (const ValueId id : graph.values.ids()) {
+    const Value& value = graph.values[id];
+    is_fed[id] = value.kind == ValueKind::input && value.type.dtype != DType::i64;
   }
   for (const Node& node : graph.nodes) {
     const bool is_any = std::any_of(node.inputs.begin(), node.inputs.end(),
@@ -33,10 +33,9 @@ std::vector<NodeId> draws_of_constants(const Graph& graph) {
     return axis != nullptr && *axis == AttrValue(int64_t{0});
   };
   if (std::none_of(graph.nodes.begin(), graph.nodes.end(), draws_by_row)) return found;
-  const IndexVector<bool> is_fed = fed_values(graph);
-  for (size_t n = 0; n < graph.nodes.size(); ++n) {
-    if (draws_by_row(graph.nodes[n]) && !is_fed[graph.nodes[n].inputs[0]])
-      found.push_back(static_cast<NodeId>(n));
+  const IdVector<ValueId, bool> is_fed = fed_values(graph);
+  for (const NodeId id : graph.nodes.ids()) {
+    if (draws_by_row(graph.nodes[id]) && !is_fed[graph.nodes[id].inputs[0]]) found.push_back(id);
   }
   return found;
 }

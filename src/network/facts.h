@@ -81,6 +81,12 @@ struct NetworkBuilder::State {
   bool is_gradient = false;          // of a caller's op: it has operands, and no network around it
 };
 
+/// Public headers have plain numbers for values; none is a tensor that is not given. Throws
+/// Error{invalid_graph} for one that is not given, or of another building.
+[[nodiscard]] ValueId value_of(const NetworkBuilder& builder, const Tensor& tensor,
+                               const char* what);
+[[nodiscard]] Tensor tensor_in(NetworkBuilder& builder, ValueId id);
+
 /// Throws Error{invalid_graph} in the gradient of an op, which is built of its operands only.
 void require_network(const NetworkBuilder& builder, const char* call);
 /// Throws Error{invalid_graph} for a name that updates and batches have for themselves.

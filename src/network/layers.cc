@@ -18,16 +18,17 @@ void record(const NetworkBuilder& builder, const std::string& layer, const std::
 Tensor linear(NetworkBuilder& builder, const std::string& name, const Tensor& x,
               int64_t out_features) {
   builder.check_layer(name, {x.dim(-1), out_features});
-  const ValueId y = nn::linear(builder.state().graph, name, builder.id_of(x, "x"), out_features);
+  const ValueId y =
+      nn::linear(builder.state().graph, name, value_of(builder, x, "x"), out_features);
   record(builder, name, "weight", InitRule::fan_in(x.dim(-1)));
   record(builder, name, "bias", InitRule::zeros());
-  return builder.tensor_of(y);
+  return tensor_in(builder, y);
 }
 
 Tensor conv2d(NetworkBuilder& builder, const std::string& name, const Tensor& x,
               int64_t out_channels, const ConvOptions& options) {
   builder.check_layer(name, {x.dim(-1), options.kernel, options.kernel, out_channels});
-  const ValueId y = nn::conv2d(builder.state().graph, name, builder.id_of(x, "x"),
+  const ValueId y = nn::conv2d(builder.state().graph, name, value_of(builder, x, "x"),
                                {.out_channels = out_channels,
                                 .kernel = options.kernel,
                                 .stride = options.stride,
@@ -35,22 +36,22 @@ Tensor conv2d(NetworkBuilder& builder, const std::string& name, const Tensor& x,
                                 .has_bias = options.has_bias});
   record(builder, name, "weight", InitRule::fan_in(x.dim(-1) * options.kernel * options.kernel, 2));
   if (options.has_bias) record(builder, name, "bias", InitRule::zeros());
-  return builder.tensor_of(y);
+  return tensor_in(builder, y);
 }
 
 Tensor layer_norm(NetworkBuilder& builder, const std::string& name, const Tensor& x, double eps) {
   builder.check_layer(name, {x.dim(-1)});
-  const ValueId y = nn::layer_norm(builder.state().graph, name, builder.id_of(x, "x"), eps);
+  const ValueId y = nn::layer_norm(builder.state().graph, name, value_of(builder, x, "x"), eps);
   record(builder, name, "weight", InitRule::ones());
   record(builder, name, "bias", InitRule::zeros());
-  return builder.tensor_of(y);
+  return tensor_in(builder, y);
 }
 
 Tensor batch_norm(NetworkBuilder& builder, const std::string& name, const Tensor& x, double eps,
                   double momentum) {
   builder.check_layer(name, {x.dim(-1)});
   const BuildRequest& request = builder.state().request;
-  const ValueId y = nn::batch_norm(builder.state().graph, name, builder.id_of(x, "x"),
+  const ValueId y = nn::batch_norm(builder.state().graph, name, value_of(builder, x, "x"),
                                    {.eps = eps,
                                     .momentum = momentum,
                                     .training = request.training,
@@ -60,16 +61,16 @@ Tensor batch_norm(NetworkBuilder& builder, const std::string& name, const Tensor
   record(builder, name, "running_mean", InitRule::zeros());
   record(builder, name, "running_var", InitRule::ones());
   if (request.training) builder.couples_rows("normalises by the statistics of its batch");
-  return builder.tensor_of(y);
+  return tensor_in(builder, y);
 }
 
 Tensor embedding(NetworkBuilder& builder, const std::string& name, const Tensor& ids, int64_t count,
                  int64_t width) {
   builder.check_layer(name, {count, width});
   const ValueId y =
-      nn::embedding(builder.state().graph, name, builder.id_of(ids, "ids"), count, width);
+      nn::embedding(builder.state().graph, name, value_of(builder, ids, "ids"), count, width);
   record(builder, name, "weight", InitRule::normal(0.1));
-  return builder.tensor_of(y);
+  return tensor_in(builder, y);
 }
 
 Tensor cross_entropy(NetworkBuilder& builder, const Tensor& logits, const Tensor& labels,

@@ -3,7 +3,7 @@
 #include <memory>
 #include <set>
 
-#include "base/index_vector.h"
+#include "base/id_vector.h"
 #include "base/utf8.h"
 #include "compile/value_names.h"
 #include "graph/dependence.h"
@@ -49,16 +49,16 @@ void check_linear(const Network& network, const Graph& graph, ValueId loss,
 // A mark that no backward op can gain from is an error, not a remark: whoever set it believes that
 // it saves memory.
 void check_marks(const Network& network, const Graph& graph, ValueId loss) {
-  const IndexVector<bool> is_used = sources_of(graph, {&loss, 1});
+  const IdVector<ValueId, bool> is_used = sources_of(graph, {&loss, 1});
   const Value& end = graph.value(loss);
   if (end.is_marked || !end.name.empty())
     fail(network,
          "the mark" + (end.name.empty() ? "" : " '" + end.name + "'") +
              " is on what training minimizes: it keeps nothing",
          "mark what the network goes on from, not its end");
-  for (size_t i = 0; i < graph.values.size(); ++i) {
-    const Value& value = graph.values[i];
-    if (!value.is_marked || is_used[i]) continue;
+  for (const ValueId id : graph.values.ids()) {
+    const Value& value = graph.values[id];
+    if (!value.is_marked || is_used[id]) continue;
     const std::string what =
         value.name.empty() ? describe(graph, value.producer) : "'" + value.name + "'";
     fail(network, "the mark on " + what + " keeps nothing: the loss does not depend on it",

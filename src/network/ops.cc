@@ -19,16 +19,18 @@ namespace {
 
 GraphBuilder& graph_of(const Tensor& x) { return x.builder().state().graph; }
 
-ValueId id_in(const Tensor& first, const Tensor& x) { return first.builder().id_of(x, "operand"); }
+ValueId id_in(const Tensor& first, const Tensor& x) {
+  return value_of(first.builder(), x, "operand");
+}
 
 template <class Op>
 Tensor unary(const Tensor& x, Op op) {
-  return x.builder().tensor_of(op(graph_of(x), id_in(x, x)));
+  return tensor_in(x.builder(), op(graph_of(x), id_in(x, x)));
 }
 
 using BinaryOp = ValueId (*)(GraphBuilder&, ValueId, ValueId);
 Tensor binary(const Tensor& a, const Tensor& b, BinaryOp op) {
-  return a.builder().tensor_of(op(graph_of(a), id_in(a, a), id_in(a, b)));
+  return tensor_in(a.builder(), op(graph_of(a), id_in(a, a), id_in(a, b)));
 }
 
 ValueId optional_id(const Tensor& first, const Tensor& x) { return x ? id_in(first, x) : kNone; }
@@ -41,7 +43,7 @@ Tensor operator*(const Tensor& a, const Tensor& b) { return binary(a, b, mul); }
 Tensor operator/(const Tensor& a, const Tensor& b) { return binary(a, b, div); }
 Tensor operator-(const Tensor& x) { return unary(x, neg); }
 Tensor operator*(double factor, const Tensor& x) {
-  return x.builder().tensor_of(scale(graph_of(x), id_in(x, x), factor));
+  return tensor_in(x.builder(), scale(graph_of(x), id_in(x, x), factor));
 }
 
 #define SNUG_UNARY(name)                                                            \
@@ -73,43 +75,43 @@ SNUG_BINARY(greater_equal)
 #undef SNUG_BINARY
 
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
-  return condition.builder().tensor_of(where(graph_of(condition), id_in(condition, condition),
-                                             id_in(condition, a), id_in(condition, b)));
+  return tensor_in(condition.builder(), where(graph_of(condition), id_in(condition, condition),
+                                              id_in(condition, a), id_in(condition, b)));
 }
 
 Tensor cast(const Tensor& x, DType to) {
-  return x.builder().tensor_of(cast(graph_of(x), id_in(x, x), to));
+  return tensor_in(x.builder(), cast(graph_of(x), id_in(x, x), to));
 }
 
 Tensor fill(NetworkBuilder& builder, double value, const Shape& shape) {
-  return builder.tensor_of(fill(builder.state().graph, value, shape));
+  return tensor_in(builder, fill(builder.state().graph, value, shape));
 }
 
 Tensor reshape(const Tensor& x, const Shape& shape) {
-  return x.builder().tensor_of(reshape(graph_of(x), id_in(x, x), shape));
+  return tensor_in(x.builder(), reshape(graph_of(x), id_in(x, x), shape));
 }
 
 Tensor transpose(const Tensor& x, const std::vector<int64_t>& order) {
-  return x.builder().tensor_of(transpose(graph_of(x), id_in(x, x), order));
+  return tensor_in(x.builder(), transpose(graph_of(x), id_in(x, x), order));
 }
 
 Tensor slice(const Tensor& x, int64_t axis, int64_t start, int64_t stop) {
-  return x.builder().tensor_of(slice(graph_of(x), id_in(x, x), axis, start, stop));
+  return tensor_in(x.builder(), slice(graph_of(x), id_in(x, x), axis, start, stop));
 }
 
 Tensor pad(const Tensor& x, int64_t axis, int64_t before, int64_t after) {
-  return x.builder().tensor_of(pad(graph_of(x), id_in(x, x), axis, before, after));
+  return tensor_in(x.builder(), pad(graph_of(x), id_in(x, x), axis, before, after));
 }
 
 Tensor concat(const std::vector<Tensor>& parts, int64_t axis) {
   if (parts.empty()) throw Error(ErrorCode::invalid_graph, "concat", "there is nothing to join");
   std::vector<ValueId> ids;
   for (const Tensor& part : parts) ids.push_back(id_in(parts.front(), part));
-  return parts.front().builder().tensor_of(concat(graph_of(parts.front()), ids, axis));
+  return tensor_in(parts.front().builder(), concat(graph_of(parts.front()), ids, axis));
 }
 
 Tensor broadcast_to(const Tensor& x, const Shape& shape) {
-  return x.builder().tensor_of(broadcast_to(graph_of(x), id_in(x, x), shape));
+  return tensor_in(x.builder(), broadcast_to(graph_of(x), id_in(x, x), shape));
 }
 
 Tensor upsample_nearest(const Tensor& x, int64_t factor) {
@@ -124,39 +126,39 @@ Tensor upsample_nearest(const Tensor& x, int64_t factor) {
 }
 
 Tensor reduce_sum(const Tensor& x, const std::vector<int64_t>& axes, bool keep_dims) {
-  return x.builder().tensor_of(reduce_sum(graph_of(x), id_in(x, x), axes, keep_dims));
+  return tensor_in(x.builder(), reduce_sum(graph_of(x), id_in(x, x), axes, keep_dims));
 }
 Tensor reduce_mean(const Tensor& x, const std::vector<int64_t>& axes, bool keep_dims) {
-  return x.builder().tensor_of(reduce_mean(graph_of(x), id_in(x, x), axes, keep_dims));
+  return tensor_in(x.builder(), reduce_mean(graph_of(x), id_in(x, x), axes, keep_dims));
 }
 Tensor reduce_max(const Tensor& x, const std::vector<int64_t>& axes, bool keep_dims) {
-  return x.builder().tensor_of(reduce_max(graph_of(x), id_in(x, x), axes, keep_dims));
+  return tensor_in(x.builder(), reduce_max(graph_of(x), id_in(x, x), axes, keep_dims));
 }
 
 Tensor matmul(const Tensor& a, const Tensor& b, MatmulFlags flags) {
-  return a.builder().tensor_of(
-      matmul(graph_of(a), id_in(a, a), id_in(a, b),
-             {.transpose_a = flags.transpose_a, .transpose_b = flags.transpose_b}));
+  return tensor_in(a.builder(),
+                   matmul(graph_of(a), id_in(a, a), id_in(a, b),
+                          {.transpose_a = flags.transpose_a, .transpose_b = flags.transpose_b}));
 }
 
 Tensor softmax(const Tensor& x, int64_t axis) {
-  return x.builder().tensor_of(softmax(graph_of(x), id_in(x, x), axis));
+  return tensor_in(x.builder(), softmax(graph_of(x), id_in(x, x), axis));
 }
 
 Tensor masked_softmax(const Tensor& x, const Tensor& mask) {
-  return x.builder().tensor_of(masked_softmax(graph_of(x), id_in(x, x), id_in(x, mask)));
+  return tensor_in(x.builder(), masked_softmax(graph_of(x), id_in(x, x), id_in(x, mask)));
 }
 
 Tensor max_pool2d(const Tensor& x, const Window2d& window) {
-  return x.builder().tensor_of(max_pool2d(graph_of(x), id_in(x, x),
-                                          {.kernel = {window.kernel, window.kernel},
-                                           .stride = {window.stride, window.stride},
-                                           .padding = {window.padding, window.padding}}));
+  return tensor_in(x.builder(), max_pool2d(graph_of(x), id_in(x, x),
+                                           {.kernel = {window.kernel, window.kernel},
+                                            .stride = {window.stride, window.stride},
+                                            .padding = {window.padding, window.padding}}));
 }
 
 Tensor gather_rows(const Tensor& table, const Tensor& ids) {
-  return table.builder().tensor_of(
-      embedding(graph_of(table), id_in(table, table), id_in(table, ids)));
+  return tensor_in(table.builder(),
+                   embedding(graph_of(table), id_in(table, table), id_in(table, ids)));
 }
 
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
@@ -164,18 +166,18 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor
   NetworkBuilder& builder = q.builder();
   const bool drops = builder.training() && flags.dropout > 0;
   const ValueId key = drops ? shared_random_key(builder) : kNone;
-  return builder.tensor_of(attention(graph_of(q), id_in(q, q), id_in(q, k), id_in(q, v),
-                                     {.heads = flags.heads,
-                                      .mask = optional_id(q, mask),
-                                      .rng = key,
-                                      .rate = drops ? flags.dropout : 0})
-                               .o);
+  return tensor_in(builder, attention(graph_of(q), id_in(q, q), id_in(q, k), id_in(q, v),
+                                      {.heads = flags.heads,
+                                       .mask = optional_id(q, mask),
+                                       .rng = key,
+                                       .rate = drops ? flags.dropout : 0})
+                                .o);
 }
 
 Tensor dropout(const Tensor& x, double rate) {
   NetworkBuilder& builder = x.builder();
   if (rate == 0 || !builder.training()) return x;
-  return builder.tensor_of(dropout(graph_of(x), id_in(x, x), shared_random_key(builder), rate));
+  return tensor_in(builder, dropout(graph_of(x), id_in(x, x), shared_random_key(builder), rate));
 }
 
 LstmTensors lstm_cell(const Tensor& gates, const LstmTensors& state, const Tensor& mask) {
@@ -189,7 +191,7 @@ LstmTensors lstm_cell(const Tensor& gates, const LstmTensors& state, const Tenso
   const LstmState next =
       lstm_cell(graph, id_in(gates, gates),
                 {.h = id_in(gates, state.h), .c = id_in(gates, state.c)}, goes_on);
-  return {builder.tensor_of(next.h), builder.tensor_of(next.c)};
+  return {tensor_in(builder, next.h), tensor_in(builder, next.c)};
 }
 
 }  // namespace snug

@@ -28,8 +28,7 @@ class PaddingFlow {
  public:
   PaddingFlow(const Graph& graph, const Graph& shorter)
       : graph_(graph), shorter_(shorter), places_(graph.values.size()) {
-    for (size_t i = 0; i < graph.values.size(); ++i) {
-      const auto id = static_cast<ValueId>(i);
+    for (const ValueId id : graph.values.ids()) {
       if (graph.value(id).producer != kNone) continue;
       for (const size_t axis : following(id)) places_[id].axes[axis] = filled_input(id);
     }
@@ -327,7 +326,7 @@ class PaddingFlow {
 
   const Graph& graph_;
   const Graph& shorter_;
-  IndexVector<Places> places_;
+  IdVector<ValueId, Places> places_;
   std::string problem_;
 };
 
@@ -351,10 +350,9 @@ std::string other_number(const Graph& graph, NodeId id, const Node& there) {
 std::string counted_padding(const Graph& graph, const Graph& shorter) {
   if (graph.nodes.size() != shorter.nodes.size() || graph.values.size() != shorter.values.size())
     return {};
-  const IndexVector<bool> is_used = sources_of(graph, graph.outputs);
+  const IdVector<ValueId, bool> is_used = sources_of(graph, graph.outputs);
   PaddingFlow flow(graph, shorter);
-  for (size_t n = 0; n < graph.nodes.size(); ++n) {
-    const auto id = static_cast<NodeId>(n);
+  for (const NodeId id : graph.nodes.ids()) {
     if (!is_same_op(graph.node(id), shorter.node(id))) return {};
     const std::string counted = flow.follow(id);
     if (!is_used[graph.node(id).outputs[0]]) continue;

@@ -9,7 +9,7 @@ namespace snug {
 
 Tensor keep(const Tensor& x) {
   NetworkBuilder::State& state = x.builder().state();
-  const ValueId id = x.builder().id_of(x, "x");
+  const ValueId id = value_of(x.builder(), x, "x");
   require_network(x.builder(), "keep()");
   if (!x.builder().training() || state.graph.graph().is_resident(id)) return x;
   state.graph.mark_kept(id);
@@ -19,7 +19,7 @@ Tensor keep(const Tensor& x) {
 
 Tensor named(const std::string& name, const Tensor& x) {
   GraphBuilder& graph = x.builder().state().graph;
-  const ValueId id = x.builder().id_of(x, "x");
+  const ValueId id = value_of(x.builder(), x, "x");
   const std::string full = nn::scoped(graph, name);
   require_network(x.builder(), "named()");
   const Value& value = graph.graph().value(id);

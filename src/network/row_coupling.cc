@@ -4,7 +4,7 @@
 #include <functional>
 #include <variant>
 
-#include "base/index_vector.h"
+#include "base/id_vector.h"
 #include "graph/builder.h"
 #include "graph/text.h"
 #include "network/facts.h"
@@ -14,8 +14,8 @@ namespace snug {
 namespace {
 
 struct Flow {
-  IndexVector<int> axis;              // by value
-  IndexVector<std::string> coupling;  // by value: the op that coupled its rows
+  IdVector<ValueId, int> axis;              // by value
+  IdVector<ValueId, std::string> coupling;  // by value: the op that coupled its rows
 };
 
 // The axis that has the rows, as many numbers for each; kNoRows where there is none.
@@ -102,13 +102,12 @@ bool is_shape(const Node& node, const AttrValue& attribute) {
 std::string other_network(const Graph& graph, const Graph& other) {
   if (graph.nodes.size() != other.nodes.size() || graph.values.size() != other.values.size())
     return "is built of other ops for another number of rows";
-  for (size_t n = 0; n < graph.nodes.size(); ++n) {
-    const auto id = static_cast<NodeId>(n);
-    if (*graph.nodes[n].op->name != *other.nodes[n].op->name)
+  for (const NodeId id : graph.nodes.ids()) {
+    if (*graph.nodes[id].op->name != *other.nodes[id].op->name)
       return "is built of other ops for another number of rows: " + describe(graph, id);
-    for (const auto& [name, value] : graph.nodes[n].attrs.items()) {
-      const AttrValue* const there = other.nodes[n].attrs.find(name);
-      if (!is_shape(graph.nodes[n], value) && (there == nullptr || *there != value))
+    for (const auto& [name, value] : graph.nodes[id].attrs.items()) {
+      const AttrValue* const there = other.nodes[id].attrs.find(name);
+      if (!is_shape(graph.nodes[id], value) && (there == nullptr || *there != value))
         return "computes with the number of its rows: " + name + " of " + describe(graph, id);
     }
   }
@@ -144,14 +143,12 @@ bool keeps_rows_apart(const RowProbe& probe, const Node& of_network, const Flow&
                      .other = there,
                      .rows = probe.rows,
                      .other_rows = probe.other_rows};
-  Flow of_gradient{.axis = IndexVector<int>(here.values.size(), kNoRows),
-                   .coupling = IndexVector<std::string>(here.values.size())};
-  for (size_t i = 0; i < here.values.size(); ++i) {
-    const auto id = static_cast<ValueId>(i);
+  Flow of_gradient{.axis = IdVector<ValueId, int>(here.values.size(), kNoRows),
+                   .coupling = IdVector<ValueId, std::string>(here.values.size())};
+  for (const ValueId id : here.values.ids()) {
     if (here.value(id).kind == ValueKind::input) of_gradient.axis[id] = axis_of_rows(own, id);
   }
-  for (size_t n = 0; n < here.nodes.size(); ++n)
-    follow(own, here.nodes[n], static_cast<NodeId>(n), of_gradient);
+  for (const NodeId id : here.nodes.ids()) follow(own, here.nodes[id], id, of_gradient);
   for (size_t i = 0; i < gradients.size(); ++i) {
     const ValueId input = of_network.inputs[i];
     if (input == kNone || gradients[i] == kNone || flow.axis[input] < 0) continue;
@@ -179,21 +176,19 @@ std::vector<uint64_t> op_digests(const Graph& graph) {
 std::string row_coupling(const RowProbe& probe, const std::vector<ValueId>& values) {
   const Graph& graph = probe.graph;
   if (const std::string other = other_network(graph, probe.other); !other.empty()) return other;
-  Flow flow{.axis = IndexVector<int>(graph.values.size(), kNoRows),
-            .coupling = IndexVector<std::string>(graph.values.size())};
-  for (size_t i = 0; i < graph.values.size(); ++i) {
-    const auto id = static_cast<ValueId>(i);
+  Flow flow{.axis = IdVector<ValueId, int>(graph.values.size(), kNoRows),
+            .coupling = IdVector<ValueId, std::string>(graph.values.size())};
+  for (const ValueId id : graph.values.ids()) {
     if (graph.value(id).kind != ValueKind::input) continue;
     flow.axis[id] = axis_of_rows(probe, id);
     flow.coupling[id] = "the input '" + graph.value(id).name + "'";
   }
-  for (size_t n = 0; n < graph.nodes.size(); ++n)
-    follow(probe, graph.nodes[n], static_cast<NodeId>(n), flow);
-  for (size_t n = 0; n < graph.nodes.size(); ++n) {
-    const Node& node = graph.nodes[n];
+  for (const NodeId id : graph.nodes.ids()) follow(probe, graph.nodes[id], id, flow);
+  for (const NodeId id : graph.nodes.ids()) {
+    const Node& node = graph.nodes[id];
     if (node.op->callers_kernel == nullptr || !probe.has_gradients) continue;
     if (!keeps_rows_apart(probe, node, flow))
-      return "couples its rows in the gradient of " + describe(graph, static_cast<NodeId>(n));
+      return "couples its rows in the gradient of " + describe(graph, id);
   }
   for (const ValueId value : values) {
     if (flow.axis[value] == kCoupledRows) return "couples its rows in " + flow.coupling[value];

@@ -75,7 +75,7 @@ class Executable {
   struct Bound {
     const Kernel* kernel = nullptr;
     Launch launch = {};
-    NodeId node = 0;
+    NodeId node;
     int32_t step = 0;
     size_t first_written = 0;  // of written_
     bool is_callers = false;   // an op that a program brought along

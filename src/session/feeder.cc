@@ -5,7 +5,7 @@
 #include <array>
 #include <cstring>
 
-#include "base/index_vector.h"
+#include "base/id_vector.h"
 #include "base/numbers.h"
 #include "base/philox.h"
 #include "compile/value_names.h"
@@ -85,7 +85,7 @@ int64_t seed_of_key(int64_t seed, int64_t number) {
 }
 
 // Every value that an output but the loss depends on.
-IndexVector<bool> needed_for_outputs(const Graph& graph) {
+IdVector<ValueId, bool> needed_for_outputs(const Graph& graph) {
   std::vector<ValueId> ends;
   for (const ValueId id : graph.outputs) {
     if (graph.value(id).name != train::kLossName) ends.push_back(id);
@@ -121,7 +121,7 @@ ProgramInputs inputs_of(const Graph& graph, const NetworkFacts& facts) {
 }
 
 ProgramInputs inputs_of_outputs(const Graph& graph, const NetworkFacts& facts) {
-  const IndexVector<bool> is_needed = needed_for_outputs(graph);
+  const IdVector<ValueId, bool> is_needed = needed_for_outputs(graph);
   ProgramInputs found = inputs_of(graph, facts);
   for (ProgramInputs::Input& input : found.inputs)
     input.is_read = is_needed[graph.find(input.name)];

@@ -229,8 +229,8 @@ double SessionPlan::summands(const Lengths& length) const {
   double sum = 0;
   for (const choose::PlannedProgram& program : impl_->plan.train) {
     if (program.length != length) continue;
-    for (size_t i = 0; i < program.graph.nodes.size(); ++i) {
-      const NodeSpec spec = spec_of(program.graph, static_cast<NodeId>(i));
+    for (const NodeId id : program.graph.nodes.ids()) {
+      const NodeSpec spec = spec_of(program.graph, id);
       double elements = 0;
       for (const TensorType& type : spec.outputs)
         elements += static_cast<double>(element_count(type));

@@ -53,9 +53,9 @@ class Bert_parity : public testing::Test {
               {model_.row_weights, golden("inputs/row_weights")},
               {model_.inv_total, {1 / 3.5}}};
     const Graph& graph = builder_.graph();
-    for (size_t id = 0; id < graph.values.size(); ++id) {
+    for (const ValueId id : graph.values.ids()) {
       if (graph.values[id].kind != ValueKind::parameter) continue;
-      parameters_.push_back(static_cast<ValueId>(id));
+      parameters_.push_back(id);
       feeds_[parameters_.back()] = golden("weights/" + graph.values[id].name);
     }
   }

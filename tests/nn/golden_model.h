@@ -39,10 +39,10 @@ class GoldenModel : public testing::TestWithParam<std::string> {
     }
     parameters_.clear();
     const Graph& graph = builder_.graph();
-    for (size_t i = 0; i < graph.values.size(); ++i) {
-      if (graph.values[i].kind != ValueKind::parameter) continue;
-      parameters_.push_back(static_cast<ValueId>(i));
-      feeds_[parameters_.back()] = golden("before/" + graph.values[i].name);
+    for (const ValueId id : graph.values.ids()) {
+      if (graph.values[id].kind != ValueKind::parameter) continue;
+      parameters_.push_back(id);
+      feeds_[parameters_.back()] = golden("before/" + graph.values[id].name);
     }
   }
 

@@ -90,21 +90,21 @@ class Image_parity : public GoldenModel {
     feeds_ = {{model_.pixel_values, golden("pixel_values")}};
     feed_golden(training, 3.5);
     const Graph& graph = builder_.graph();
-    for (size_t i = 0; i < graph.values.size(); ++i) {
-      const Value& value = graph.values[i];
+    for (const ValueId id : graph.values.ids()) {
+      const Value& value = graph.values[id];
       if (value.kind != ValueKind::buffer) continue;
-      feeds_[static_cast<ValueId>(i)] = golden((training ? "before/" : "after/") + value.name);
+      feeds_[id] = golden((training ? "before/" : "after/") + value.name);
     }
   }
 };
 
 TEST_P(Image_parity, training_pass_is_equal) {
   build(true);
-  const size_t forward_nodes = builder_.graph().nodes.size();
+  const IdRange forward_nodes = builder_.graph().nodes.ids();
   ASSERT_NO_FATAL_FAILURE(expect_golden_pass());
   size_t updated = 0;
-  for (size_t i = 0; i < forward_nodes; ++i) {
-    const Node& node = builder_.graph().nodes[i];
+  for (const NodeId id : forward_nodes) {
+    const Node& node = builder_.graph().nodes[id];
     if (*node.op->name != "running_statistics") continue;
     for (size_t k = 0; k < 2; ++k, ++updated)
       expect_equal(values_.at(node.outputs[k]), "after/" + name_of(node.inputs[k]));
@@ -126,9 +126,9 @@ TEST_P(Image_parity, ten_updates_are_equal) {
   compare(found.losses, "losses");
   compare(found.norms, "norms");
   const Graph& graph = builder_.graph();
-  for (size_t i = 0; i < graph.values.size(); ++i) {
-    if (is_of_model(graph.values[i].kind))
-      compare(feeds_.at(static_cast<ValueId>(i)), "updated/" + graph.values[i].name);
+  for (const ValueId id : graph.values.ids()) {
+    if (is_of_model(graph.values[id].kind))
+      compare(feeds_.at(id), "updated/" + graph.values[id].name);
   }
 }
 

@@ -18,7 +18,7 @@ namespace snug {
 
 struct CaseGraph {
   GraphBuilder builder;
-  NodeId node = 0;
+  NodeId node;
   std::vector<ValueId> inputs;  // kNone where absent
   std::vector<ValueId> outputs;
   RefValues feeds;  // f32 data is exact in f32

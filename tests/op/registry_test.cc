@@ -46,7 +46,8 @@ void differentiate(const OpCase& c, CaseGraph& graph) {
 Keeps reads_of_backward(const CaseGraph& graph) {
   Keeps reads;
   const Graph& g = graph.builder.graph();
-  for (size_t n = static_cast<size_t>(graph.node) + 1; n < g.nodes.size(); ++n) {
+  for (const NodeId n : g.nodes.ids()) {
+    if (n <= graph.node) continue;
     for (ValueId id : g.nodes[n].inputs) {
       for (size_t i = 0; i < graph.inputs.size(); ++i) {
         if (id != kNone && id == graph.inputs[i]) reads.inputs |= 1u << i;

@@ -25,7 +25,7 @@ Allocations count_runs(const std::string& op, const std::vector<TensorType>& inp
   }
   builder.op(op, values, attrs);
   const auto backend = make_cpu_backend({.threads = 2, .profile = default_profile()});
-  const NodeSpec spec = spec_of(builder.graph(), 0);
+  const NodeSpec spec = spec_of(builder.graph(), NodeId(0));
   const KernelChoice choice = backend->select(spec);
   const auto kernel = backend->create(spec);
   std::vector<std::byte*> memory;

@@ -128,7 +128,7 @@ bool has_equal_bits(const std::vector<float>& a, const std::vector<float>& b) {
 Outcome run_on_cpu(const Case& c, int threads) {
   const Graph graph = graph_of(c);
   const auto backend = make_cpu_backend({.threads = threads, .profile = default_profile()});
-  const NodeSpec spec = spec_of(graph, 0);
+  const NodeSpec spec = spec_of(graph, NodeId(0));
   const KernelChoice choice = backend->select(spec);
   const auto kernel = backend->create(spec);
   std::vector<Buffer> buffers;
@@ -179,7 +179,7 @@ void expect_close_to_reference(const Case& c, const Outcome& outcome) {
   }
   const RefValues values = evaluate(graph, feeds);
   for (size_t out = 0; out < outcome.outputs.size(); ++out) {
-    const std::vector<double>& expected = values.at(graph.node(0).outputs[out]);
+    const std::vector<double>& expected = values.at(graph.node(NodeId(0)).outputs[out]);
     ASSERT_EQ(expected.size(), outcome.outputs[out].size());
     double scale = 1e-30;
     for (const double value : expected) scale = std::max(scale, std::fabs(value));
@@ -342,7 +342,7 @@ TEST(CpuBackend, Choice_has_rounded_scratch_and_a_predicted_time) {
   const Case c{"sum_squares", {f32({20000})}};
   const auto backend = make_cpu_backend({.threads = 2, .profile = default_profile()});
   const Graph graph = graph_of(c);
-  const KernelChoice choice = backend->select(spec_of(graph, 0));
+  const KernelChoice choice = backend->select(spec_of(graph, NodeId(0)));
   EXPECT_EQ(choice.kernel, "simd:sum_squares");
   EXPECT_EQ(choice.scratch_bytes, 64);  // two blocks, one double each
   EXPECT_GT(choice.seconds, 0);
@@ -355,7 +355,7 @@ TEST(CpuBackend, Products_of_BERT_get_the_form_that_is_fast_for_their_shape) {
   const auto kernel_of = [&](Shape a, Shape b, const Attrs& attrs) {
     const Graph graph =
         graph_of({"matmul", {f32(std::move(a)), f32(std::move(b)), absent()}, attrs});
-    return backend->select(spec_of(graph, 0)).kernel;
+    return backend->select(spec_of(graph, NodeId(0))).kernel;
   };
   if (kernel_of({64, 64}, {64, 64}, {}) != "onednn:matmul")
     GTEST_SKIP() << "no blocked product for this processor";
@@ -377,7 +377,7 @@ TEST(CpuBackend, Products_are_our_own_where_oneDNN_has_no_blocked_ones) {
     for (const int64_t rows : {0, 1, 32, 2048}) {
       const Graph graph =
           graph_of({"matmul", {operand({rows, 768}), operand({768, 3072}), absent()}, {}});
-      EXPECT_EQ(backend->select(spec_of(graph, 0)).kernel, "simd:matmul")
+      EXPECT_EQ(backend->select(spec_of(graph, NodeId(0))).kernel, "simd:matmul")
           << to_string(type) << ", " << rows << " rows";
     }
   }
@@ -392,7 +392,7 @@ TEST(CpuBackend, Gradients_of_wide_weights_over_fewer_rows_need_no_more_scratch)
       for (const int64_t k : {16, 48, 96, 128, 192, 248, 256, 320, 512, 1024}) {
         const Graph graph =
             graph_of({"matmul", {f32({k, m}), f32({k, n}), absent()}, sides(true, false)});
-        const int64_t scratch = backend->select(spec_of(graph, 0)).scratch_bytes;
+        const int64_t scratch = backend->select(spec_of(graph, NodeId(0))).scratch_bytes;
         EXPECT_GE(scratch, before) << m << " x " << n << " over " << k;
         before = scratch;
       }
@@ -410,7 +410,7 @@ TEST(CpuBackend, Products_on_tiles_pack_their_weights_and_slice_long_sums) {
   const auto kernel_of = [&](Shape a, Shape b, const Attrs& attrs) {
     const Graph graph =
         graph_of({"matmul", {half(std::move(a)), half(std::move(b)), absent()}, attrs});
-    return backend->select(spec_of(graph, 0)).kernel;
+    return backend->select(spec_of(graph, NodeId(0))).kernel;
   };
   EXPECT_EQ(kernel_of({2048, 768}, {3072, 768}, sides(false, true)), "onednn:matmul_packed");
   EXPECT_EQ(kernel_of({2048, 3072}, {3072, 768}, {}), "onednn:matmul_packed");
@@ -436,12 +436,12 @@ TEST(CpuBackend, An_op_without_a_kernel_is_unsupported) {
                       .is_variadic = false,
                       .outputs = std::vector<std::string>{"y"},
                       .attrs = std::vector<AttrSpec>{},
-                      .infer = *graph.node(0).op->infer,
+                      .infer = *graph.node(NodeId(0)).op->infer,
                       .gradient = not_differentiable("test"),
                       .keeps = Keeps{},
-                      .cost = *graph.node(0).op->cost,
+                      .cost = *graph.node(NodeId(0)).op->cost,
                       .alias = never_in_place()};
-  NodeSpec spec = spec_of(graph, 0);
+  NodeSpec spec = spec_of(graph, NodeId(0));
   spec.op = &foreign;
   const auto backend = make_cpu_backend({.threads = 1, .profile = default_profile()});
   try {

@@ -194,7 +194,7 @@ void measure(const Backend& backend, int threads, Pool& pool, const ProbedNode& 
     values.push_back(probe.inputs.has(i) ? builder.state(name, probe.inputs[i]) : kNone);
   }
   builder.op(*node.op->name, values, probe.attrs);
-  const NodeSpec spec = spec_of(builder.graph(), 0);
+  const NodeSpec spec = spec_of(builder.graph(), NodeId(0));
   KernelChoice choice;
   try {
     choice = backend.select(spec);

@@ -53,7 +53,7 @@ TEST(Probes, each_is_a_node_that_a_kernel_takes) {
       operands.push_back(types.has(i) ? builder.state("x" + std::to_string(i), types[i]) : kNone);
     }
     builder.op(*node.op->name, operands, node.probe.attrs);
-    const NodeSpec spec = spec_of(builder.graph(), 0);
+    const NodeSpec spec = spec_of(builder.graph(), NodeId(0));
     EXPECT_NO_THROW((void)backend->select(spec));
     const std::string kind = rate_kind(spec);
     const OpDef* owner = op_registry().find(kind.substr(0, kind.find('.')));
@@ -125,7 +125,7 @@ TEST(MachineProfile, Products_have_a_kind_for_each_way_their_operands_lie) {
       operands.push_back(kNone);
     }
     builder.op(op, operands, {{"transpose_a", first_across}, {"transpose_b", second_across}});
-    return rate_kind(spec_of(builder.graph(), 0));
+    return rate_kind(spec_of(builder.graph(), NodeId(0)));
   };
   EXPECT_EQ(kind("matmul", false, true), "matmul");
   EXPECT_EQ(kind("matmul", false, false), "matmul.nn");
@@ -144,7 +144,7 @@ TEST(MachineProfile, Other_ways_through_memory_are_other_kinds) {
     for (size_t i = 0; i < shapes.size(); ++i)
       operands.push_back(builder.state("x" + std::to_string(i), {DType::f32, shapes[i]}));
     builder.op(op, operands, attrs);
-    return rate_kind(spec_of(builder.graph(), 0));
+    return rate_kind(spec_of(builder.graph(), NodeId(0)));
   };
   using Ints = std::vector<int64_t>;
   EXPECT_EQ(kind("add", {{4, 8}, {4, 8}}, {}), "add");
@@ -160,7 +160,7 @@ TEST(MachineProfile, In_16_bits_is_another_kind_and_costs_as_in_f32_where_it_was
     const ValueId x = builder.state("x", {dtype, {256, 256}});
     builder.op("gelu", {x}, {});
     graph = builder.graph();
-    return spec_of(graph, 0);
+    return spec_of(graph, NodeId(0));
   };
   Graph wide;
   Graph half;

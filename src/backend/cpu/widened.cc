@@ -20,7 +20,7 @@ TensorType in_f32(const TensorType& type) {
 NodeSpec cast_of(const TensorType& from, const TensorType& to) {
   GraphBuilder builder(op_registry(), "widened");
   (void)cast(builder, builder.input("x", from), to.dtype);
-  return spec_of(builder.graph(), 0);
+  return spec_of(builder.graph(), NodeId(0));
 }
 
 // Calls f(is an output, its index, the cast between it and its copy, bytes of the copy).

@@ -133,9 +133,9 @@ double as_stored(DType dtype, double x) {
 RefValues evaluate(const Graph& graph, const RefValues& feeds) {
   RefValues values = feeds;
   double nothing = 0;
-  for (size_t id = 0; id < graph.nodes.size(); ++id) {
+  for (const NodeId id : graph.nodes.ids()) {
     const Node& node = graph.nodes[id];
-    const std::string where = describe(graph, static_cast<NodeId>(id));
+    const std::string where = describe(graph, id);
     std::vector<RefTensor> inputs;
     std::vector<RefTensor> outputs;
     for (ValueId input : node.inputs) {
@@ -145,11 +145,11 @@ RefValues evaluate(const Graph& graph, const RefValues& feeds) {
       }
       const auto found = values.find(input);
       if (found == values.end()) {
-        throw Error(ErrorCode::invalid_graph, where, "%" + std::to_string(input) + " has no value");
+        throw Error(ErrorCode::invalid_graph, where, "%" + to_string(input) + " has no value");
       }
       if (static_cast<int64_t>(found->second.size()) != element_count(graph.type(input))) {
         throw Error(ErrorCode::shape_mismatch, where,
-                    "%" + std::to_string(input) + " is " + to_string(graph.type(input)) +
+                    "%" + to_string(input) + " is " + to_string(graph.type(input)) +
                         " but was fed " + std::to_string(found->second.size()) + " elements");
       }
       // An empty tensor is still there: kernels tell an absent input by its null pointer.

@@ -135,12 +135,12 @@ std::vector<double> logits_of(int64_t first, int64_t rows, int64_t length) {
   feeds[built.model.inv_total] = {0.25};
   feeds[built.model.rng] = {42, 7, static_cast<double>(first)};
   const Graph& graph = built.builder.graph();
-  for (size_t id = 0; id < graph.values.size(); ++id) {
+  for (const ValueId id : graph.values.ids()) {
     const Value& value = graph.values[id];
     if (value.kind != ValueKind::parameter) continue;
     std::vector<float> weight(static_cast<size_t>(element_count(value.type)));
     nn::initialize(weight, value.type.shape, {.deviation = 0.5}, value.name, 3);
-    feeds[static_cast<ValueId>(id)] = {weight.begin(), weight.end()};
+    feeds[id] = {weight.begin(), weight.end()};
   }
   return evaluate(graph, feeds).at(built.model.logits);
 }

@@ -161,7 +161,8 @@ class DebertaGraph {
           .o;
     }
     const ValueId table = distances();
-    const auto project = [&](bool is_used, const nn::LinearMap& shared, const char* own) {
+    const auto project = [&](bool is_used, const nn::LinearMap& shared,
+                             const char* own) -> ValueId {
       if (!is_used) return kNone;
       return config_.share_att_key ? nn::apply(b_, shared, table)
                                    : nn::linear(b_, own, table, width);

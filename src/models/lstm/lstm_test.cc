@@ -48,12 +48,12 @@ std::vector<double> logits_of(const LstmConfig& config, const Rows& rows, int64_
   feeds[model.inv_total] = {1};
   if (model.rng != kNone) feeds[model.rng] = {7, 1, 0};
   const Graph& graph = builder.graph();
-  for (size_t id = 0; id < graph.values.size(); ++id) {
+  for (const ValueId id : graph.values.ids()) {
     const Value& value = graph.values[id];
     if (value.kind != ValueKind::parameter) continue;
     std::vector<float> data(static_cast<size_t>(element_count(value.type)));
     nn::initialize(data, value.type.shape, {.deviation = 1}, value.name, 9);
-    feeds[static_cast<ValueId>(id)] = {data.begin(), data.end()};
+    feeds[id] = {data.begin(), data.end()};
   }
   return evaluate(graph, feeds).at(model.logits);
 }

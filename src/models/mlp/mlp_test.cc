@@ -53,12 +53,12 @@ Outcome run(const std::vector<std::vector<double>>& rows, int64_t length,
   feeds[model.row_weights] = weights;
   feeds[model.inv_total] = {0.5};
   const Graph& graph = builder.graph();
-  for (size_t id = 0; id < graph.values.size(); ++id) {
+  for (const ValueId id : graph.values.ids()) {
     const Value& value = graph.values[id];
     if (value.kind != ValueKind::parameter) continue;
     std::vector<float> data(static_cast<size_t>(element_count(value.type)));
     nn::initialize(data, value.type.shape, {.deviation = 1}, value.name, 9);
-    feeds[static_cast<ValueId>(id)] = {data.begin(), data.end()};
+    feeds[id] = {data.begin(), data.end()};
   }
   const RefValues values = evaluate(graph, feeds);
   return {values.at(model.loss)[0], values.at(model.logits)};
