@@ -91,7 +91,7 @@ void run_once(Case& each, Trace& trace) {
 }
 
 // The op and, if wanted, the shapes that it reads.
-std::string row_name(const choose::PlannedProgram& program, size_t id, bool has_shapes) {
+std::string row_name(const choose::PlannedProgram& program, plan::OpId id, bool has_shapes) {
   std::string name = program.lowered.problem.ops[id].name;
   if (!has_shapes) return name;
   for (const NodeId node : program.lowered.nodes_of_op[id]) {
@@ -117,9 +117,9 @@ int print_ops(const Case& each, double within, bool has_shapes) {
   std::map<std::string, Sum> by_op;
   std::map<std::string, Sum> by_phase;
   Sum all;
-  std::vector<bool> has_run(problem.ops.size(), false);
+  IdVector<plan::OpId, bool> has_run(problem.ops.size(), false);
   for (size_t step = 0; step < steps.size(); ++step) {
-    const auto id = static_cast<size_t>(steps[step].op);
+    const plan::OpId id = steps[step].op;
     const plan::Op& op = problem.ops[id];
     const bool again = has_run[id];
     has_run[id] = true;

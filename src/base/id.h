@@ -39,6 +39,10 @@ class Id {
     --number_;
     return *this;
   }
+  friend constexpr Id operator+(Id id, int32_t count) { return Id(id.number_ + count); }
+  friend constexpr Id operator-(Id id, int32_t count) { return Id(id.number_ - count); }
+  /// How many ids further on it is.
+  friend constexpr int32_t operator-(Id id, Id other) { return id.number_ - other.number_; }
 
  private:
   int32_t number_ = -1;
@@ -82,9 +86,11 @@ class IdRange {
     Key at_;
   };
 
-  constexpr IdRange(Key first, Key end) : first_(first), end_(end) {}
+  constexpr IdRange(Key first, Key end) : first_(first), end_(end < first ? first : end) {}
   [[nodiscard]] constexpr Iterator begin() const { return Iterator(first_); }
   [[nodiscard]] constexpr Iterator end() const { return Iterator(end_); }
+  [[nodiscard]] constexpr int32_t size() const { return end_ - first_; }
+  [[nodiscard]] constexpr bool empty() const { return first_ == end_; }
 
   /// The same ids from the last to the first.
   struct Backwards {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/index_vector.h"
+#include "base/id_vector.h"
 #include "choose/plain_program.h"
 #include "choose/planning_progress.h"
 #include "choose/sizes.h"
@@ -24,7 +24,7 @@ bool has_resident_output(const plan::Problem& problem, const plan::Op& op) {
 
 // What the updates of weights read from the backward part.
 std::vector<plan::StorageId> updated_gradients(const plan::Problem& problem) {
-  IndexVector<bool> is_backward(problem.storages.size(), false);
+  IdVector<plan::StorageId, bool> is_backward(problem.storages.size(), false);
   std::vector<plan::StorageId> gradients;
   for (const plan::Op& op : problem.ops) {
     for (const plan::StorageId output : op.outputs)

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/ascii.h"
+#include "base/id_vector.h"
 #include "base/index_vector.h"
 #include "plan/problem/peak_report.h"
 
@@ -58,10 +59,9 @@ bool is_equal(const BlockTreatment& a, const BlockTreatment& b) {
 class TreatedBlocks {
  public:
   explicit TreatedBlocks(const plan::Problem& problem)
-      : problem_(problem), maker_(problem.storages.size(), -1) {
-    for (size_t id = 0; id < problem.ops.size(); ++id) {
-      for (const plan::StorageId output : problem.ops[id].outputs)
-        maker_[output] = static_cast<plan::OpId>(id);
+      : problem_(problem), maker_(problem.storages.size()) {
+    for (const plan::OpId id : problem.ops.ids()) {
+      for (const plan::StorageId output : problem.ops[id].outputs) maker_[output] = id;
     }
   }
 
@@ -91,15 +91,15 @@ class TreatedBlocks {
       break;
     }
     for (const plan::LiveRange& range : plan.live_ranges) {
-      if (range.is_scratch || range.first >= loss || range.last < loss) continue;
+      if (range.is_scratch() || range.first >= loss || range.last < loss) continue;
       const plan::OpId made_by = maker_[range.storage];
-      if (made_by >= 0 && is_forward(made_by)) add(at(made_by), op(made_by), range.bytes);
+      if (made_by != kNone && is_forward(made_by)) add(at(made_by), op(made_by), range.bytes);
     }
   }
 
  private:
   const plan::Problem& problem_;
-  IndexVector<plan::OpId> maker_;  // of each storage; -1: a resident
+  IdVector<plan::StorageId, plan::OpId> maker_;  // none: a resident
   std::vector<TreatedBlock> parts_;
   std::map<std::string, size_t> part_of_;
 };
@@ -109,7 +109,7 @@ class TreatedBlocks {
 std::vector<BlockTreatment> describe_blocks(const plan::Problem& problem, const plan::Plan& plan,
                                             const plan::Plan& keep_all) {
   TreatedBlocks parts(problem);
-  IndexVector<bool> has_run(problem.ops.size(), false);
+  IdVector<plan::OpId, bool> has_run(problem.ops.size(), false);
   for (const plan::Step& step : plan.steps) {
     if (!parts.is_forward(step.op)) continue;
     const plan::Op& op = parts.op(step.op);
@@ -167,20 +167,20 @@ std::vector<PlacedTensor> placed_tensors(const plan::Problem& problem, const pla
   for (size_t step = 0; step < plan.steps.size(); ++step) {
     begin[step + 1] = begin[step] + problem.ops[plan.steps[step].op].seconds;
   }
-  IndexVector<bool> was_made(problem.storages.size(), false);
+  IdVector<plan::StorageId, bool> was_made(problem.storages.size(), false);
   std::vector<PlacedTensor> placed;
   for (size_t i = 0; i < plan.live_ranges.size(); ++i) {
     const plan::LiveRange& range = plan.live_ranges[i];
     const plan::StorageId id = range.storage;
     const plan::Op& op = problem.ops[plan.steps[range.first].op];
     placed.push_back(
-        {.name = range.is_scratch ? "scratch of " + op.name : problem.storages[id].name,
+        {.name = range.is_scratch() ? "scratch of " + op.name : problem.storages[id].name,
          .begin_seconds = begin[range.first],
          .end_seconds = begin[range.last + 1],
          .offset = plan.offsets[i],
          .bytes = range.bytes,
-         .is_again = !range.is_scratch && was_made[id]});
-    if (!range.is_scratch) was_made[id] = true;
+         .is_again = !range.is_scratch() && was_made[id]});
+    if (!range.is_scratch()) was_made[id] = true;
   }
   return placed;
 }

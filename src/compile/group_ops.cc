@@ -84,7 +84,7 @@ class Grouping {
       : graph_(graph),
         overwriting_(overwriting),
         is_marked_(graph.values.size(), false),
-        op_of_(graph.nodes.size(), -1) {
+        op_of_(graph.nodes.size()) {
     for (const ValueId id : graph.values.ids()) {
       const ValueId owner = overwriting.storage(id);
       const Value& value = graph.values[id];
@@ -96,16 +96,12 @@ class Grouping {
       stop_point();
       const Node& node = graph.nodes[id];
       if (node.op->alias->kind == AliasKind::view) continue;
-      const int32_t op = joined(node);
-      op_of_[id] = op < 0 ? static_cast<int32_t>(nodes_.size()) : op;
-      if (op < 0) {
-        nodes_.push_back({id});
-      } else {
-        nodes_[op].push_back(id);
-      }
+      const plan::OpId op = joined(node);
+      if (op != kNone) nodes_[op].push_back(id);
+      op_of_[id] = op != kNone ? op : nodes_.add({id});
     }
   }
-  IndexVector<std::vector<NodeId>> take_nodes() { return std::move(nodes_); }
+  IdVector<plan::OpId, std::vector<NodeId>> take_nodes() { return std::move(nodes_); }
   /// The value whose bytes a value has, behind views and what was written over.
   [[nodiscard]] ValueId place_of(ValueId id) const {
     ValueId place = overwriting_.storage(id);
@@ -116,11 +112,11 @@ class Grouping {
 
  private:
   // The op that the node joins; what it writes over is noted.
-  int32_t joined(const Node& node) {
-    if (node.phase != Phase::forward) return -1;
+  plan::OpId joined(const Node& node) {
+    if (node.phase != Phase::forward) return kNone;
     for (const auto& [output, input] : overwriting_.pairs(node)) {
       const NodeId maker = graph_.value(input).producer;
-      const int32_t op = op_of_[maker];
+      const plan::OpId op = op_of_[maker];
       const Node& made = graph_.node(maker);
       // What is between two parts, or marked, is kept as it is.
       if (made.parts != node.parts || is_marked_[input]) continue;
@@ -132,33 +128,32 @@ class Grouping {
       written_over_[input] = output;
       return op;
     }
-    return -1;
+    return kNone;
   }
   // Whether the value can be read right behind the op. A resident one might change in between.
-  [[nodiscard]] bool is_there(ValueId id, int32_t op) const {
+  [[nodiscard]] bool is_there(ValueId id, plan::OpId op) const {
     const ValueId owner = overwriting_.storage(id);
     if (graph_.is_resident(owner))
-      return graph_.value(owner).kind != ValueKind::buffer ||
-             op + 1 == static_cast<int32_t>(nodes_.size());
+      return graph_.value(owner).kind != ValueKind::buffer || op + 1 == nodes_.end_id();
     return op_of_[graph_.value(owner).producer] <= op;
   }
 
   const Graph& graph_;
   const Overwriting& overwriting_;
   IdVector<ValueId, bool> is_marked_;  // by storage: marked, or named and so to be marked by name
-  IndexVector<std::vector<NodeId>> nodes_;   // by op
+  IdVector<plan::OpId, std::vector<NodeId>> nodes_;  // by op
   IdVector<ValueId, ValueId> written_over_;  // by storage: the one that takes its place, or kNone
-  IdVector<NodeId, int32_t> op_of_;          // by node
+  IdVector<NodeId, plan::OpId> op_of_;       // by node
 };
 
 // The backward part writes over inputs where they are: its ops run once, so that whatever a
 // schedule repeats, nobody misses the input.
 void add_reuses(const Graph& graph, const Overwriting& overwriting, OpGroups& groups) {
-  for (size_t i = 0; i < groups.nodes.size(); ++i) {
+  for (const plan::OpId op : groups.nodes.ids()) {
     stop_point();
-    const Node& node = graph.node(groups.nodes[i].front());
+    const Node& node = graph.node(groups.nodes[op].front());
     if (node.phase != Phase::backward) continue;
-    std::vector<std::pair<ValueId, ValueId>>& reuses = groups.reuses[i];
+    std::vector<std::pair<ValueId, ValueId>>& reuses = groups.reuses[op];
     for (const auto& [output, input] : overwriting.pairs(node)) {
       const std::pair pair(groups.place_of_value[output], groups.place_of_value[input]);
       const bool is_taken = std::any_of(reuses.begin(), reuses.end(), [&](const auto& other) {

@@ -15,16 +15,16 @@
 
 #include "backend/backend.h"
 #include "base/id_vector.h"
-#include "base/index_vector.h"
 #include "graph/graph.h"
+#include "plan/problem/plan.h"
 
 namespace snug {
 
 struct OpGroups {
-  IndexVector<std::vector<NodeId>> nodes;     // by op, run in this order; views are in none
-  IdVector<ValueId, ValueId> place_of_value;  // by value: the one whose storage it has
-  /// By op: places of outputs, and those of inputs that they may be written over.
-  IndexVector<std::vector<std::pair<ValueId, ValueId>>> reuses;
+  IdVector<plan::OpId, std::vector<NodeId>> nodes;  // run in this order; views are in none
+  IdVector<ValueId, ValueId> place_of_value;        // the one whose storage it has
+  /// Places of outputs, and those of inputs that they may be written over.
+  IdVector<plan::OpId, std::vector<std::pair<ValueId, ValueId>>> reuses;
 };
 
 [[nodiscard]] OpGroups group_ops(const Graph& graph, const Backend& backend);

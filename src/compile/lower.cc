@@ -45,7 +45,7 @@ class UniqueLists {
   [[nodiscard]] bool has(plan::StorageId storage) const { return list_of_[storage] == list_; }
 
  private:
-  IndexVector<int32_t> list_of_;  // the last that the storage was added to
+  IdVector<plan::StorageId, int32_t> list_of_;  // the last that the storage was added to
   int32_t list_ = 0;
 };
 
@@ -180,12 +180,11 @@ Lowered lower_groups(const Graph& graph, OpGroups groups, const Backend& backend
   out.problem.alignment = backend.alignment();
   out.problem.kept_seconds_per_byte = backend.kept_seconds_per_byte();
   const IdVector<ValueId, ValueId>& places = groups.place_of_value;
-  out.storage_of_value.assign(graph.values.size(), -1);
+  out.storage_of_value.resize(graph.values.size());
   for (const ValueId id : graph.values.ids()) {
     stop_point();
     if (places[id] != id) continue;
-    out.storage_of_value[id] = static_cast<plan::StorageId>(out.problem.storages.size());
-    out.problem.storages.push_back(
+    out.storage_of_value[id] = out.problem.storages.add(
         {.name = storage_name(graph, id),
          .bytes = round_up(backend.storage_bytes(graph.type(id)), backend.alignment()),
          .resident = graph.is_resident(id)});
@@ -215,10 +214,10 @@ Lowered lower_groups(const Graph& graph, OpGroups groups, const Backend& backend
   out.seconds_uncertainty = seconds > 0 ? bench.uncertain_seconds / seconds : 0;
   bench.read.begin();
   for (const ValueId id : graph.outputs) bench.read.add(out.storage_of_value[id], out.problem.keep);
-  for (size_t i = 0; i < groups.reuses.size(); ++i) {
-    for (const auto& [output, input] : groups.reuses[i])
-      out.problem.ops[i].reuses.emplace_back(out.storage_of_value[output],
-                                             out.storage_of_value[input]);
+  for (const plan::OpId op : groups.reuses.ids()) {
+    for (const auto& [output, input] : groups.reuses[op])
+      out.problem.ops[op].reuses.emplace_back(out.storage_of_value[output],
+                                              out.storage_of_value[input]);
   }
   return out;
 }

@@ -36,16 +36,14 @@ class Sized final : public Backend {
 // "exp: x -> exp 64", "accumulate once: sum g -> sum", "relu_grad once: y dy -> dx 64 over dy"; the
 // bytes of what lies in the arena, and at the end what is kept.
 std::string text_of(const plan::Problem& problem) {
-  const auto name = [&](plan::StorageId id) {
-    return " " + problem.storages[static_cast<size_t>(id)].name;
-  };
+  const auto name = [&](plan::StorageId id) { return " " + problem.storages[id].name; };
   std::string text;
   for (const plan::Op& op : problem.ops) {
     text += op.name + (op.may_recompute ? "" : " once") + ":";
     for (const plan::StorageId id : op.inputs) text += name(id);
     text += " ->";
     for (const plan::StorageId id : op.outputs) {
-      const plan::Storage& storage = problem.storages[static_cast<size_t>(id)];
+      const plan::Storage& storage = problem.storages[id];
       text += name(id) + (storage.resident ? "" : " " + std::to_string(storage.bytes));
     }
     for (const auto& [output, input] : op.reuses) text += " over" + name(input);
@@ -229,9 +227,9 @@ TEST(Lower_text, equal_steps_have_equal_signatures_and_others_do_not) {
       "  output \"a\" %1\n  output \"b\" %2\n  output \"c\" %3\n}\n",
       op_registry());
   const plan::Problem problem = train::lower(graph, Sized(0)).problem;
-  EXPECT_EQ(problem.ops[0].signature, problem.ops[1].signature);
-  EXPECT_NE(problem.ops[0].signature, problem.ops[2].signature);
-  EXPECT_EQ(problem.ops[1].scope, "step.1");
+  EXPECT_EQ(problem.ops[plan::OpId(0)].signature, problem.ops[plan::OpId(1)].signature);
+  EXPECT_NE(problem.ops[plan::OpId(0)].signature, problem.ops[plan::OpId(2)].signature);
+  EXPECT_EQ(problem.ops[plan::OpId(1)].scope, "step.1");
 }
 
 // The trait of the op that a group begins with or takes up.
@@ -246,8 +244,8 @@ TEST(Lower_text, an_op_is_expensive_where_one_of_its_nodes_is) {
       op_registry());
   const plan::Problem problem = train::lower(graph, Sized(0)).problem;
   ASSERT_EQ(problem.ops.size(), 2u);
-  EXPECT_TRUE(problem.ops[0].is_expensive);
-  EXPECT_FALSE(problem.ops[1].is_expensive);
+  EXPECT_TRUE(problem.ops[plan::OpId(0)].is_expensive);
+  EXPECT_FALSE(problem.ops[plan::OpId(1)].is_expensive);
 }
 
 }  // namespace

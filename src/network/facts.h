@@ -57,7 +57,7 @@ struct NetworkFacts {
   /// What its programs for the longest rows compute with (op_digests), where its rows are
   /// independent: the same for every number of rows. Empty: it was not looked at.
   Lengths longest = {};
-  std::vector<uint64_t> training_ops, evaluation_ops;
+  IdVector<NodeId, uint64_t> training_ops, evaluation_ops;
   /// What is trained for the task, and stays trainable when the rest is frozen; empty: nothing is
   /// told apart.
   std::function<bool(const std::string& parameter)> is_head = {};
@@ -115,7 +115,7 @@ struct RowProbe {
   DrawNumbering draws = DrawNumbering::operands;
 };
 /// A digest for every node of what it is and computes with: its op and its attributes, but shapes.
-[[nodiscard]] std::vector<uint64_t> op_digests(const Graph& graph);
+[[nodiscard]] IdVector<NodeId, uint64_t> op_digests(const Graph& graph);
 /// Why the rows of one of these values depend on each other: the first op that couples them; empty
 /// where none does. Inputs are told by name.
 [[nodiscard]] std::string row_coupling(const RowProbe& probe, const std::vector<ValueId>& values);

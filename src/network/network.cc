@@ -332,16 +332,17 @@ void check_same(const Network& network, const NetworkFacts& known, const Network
 // One that has other ops is found where splits are compared.
 static void check_ops(const Network& network, const NetworkFacts& known,
                       const BuildRequest& request, const Graph& graph) {
-  const std::vector<uint64_t>& wanted =
+  const IdVector<NodeId, uint64_t>& wanted =
       request.training ? known.training_ops : known.evaluation_ops;
   if (request.lengths != known.longest || wanted.size() != graph.nodes.size()) return;
-  const std::vector<uint64_t> found = op_digests(graph);
-  const auto [at, other] = std::mismatch(found.begin(), found.end(), wanted.begin());
-  if (at == found.end()) return;
-  const auto node = static_cast<NodeId>(at - found.begin());
+  const IdVector<NodeId, uint64_t> found = op_digests(graph);
+  const IdRange nodes = graph.nodes.ids();
+  const auto other =
+      std::find_if(nodes.begin(), nodes.end(), [&](NodeId id) { return found[id] != wanted[id]; });
+  if (other == nodes.end()) return;
   fail(network,
        "it computes with the number of its rows: for " + std::to_string(request.rows) + " rows " +
-           describe(graph, node) + " is another op, or has other attributes than for " +
+           describe(graph, *other) + " is another op, or has other attributes than for " +
            std::to_string(kProbedRows),
        "let nothing but shapes depend on rows(), or say why with couples_rows()");
 }

@@ -159,8 +159,8 @@ bool keeps_rows_apart(const RowProbe& probe, const Node& of_network, const Flow&
 
 }  // namespace
 
-std::vector<uint64_t> op_digests(const Graph& graph) {
-  std::vector<uint64_t> digests;
+IdVector<NodeId, uint64_t> op_digests(const Graph& graph) {
+  IdVector<NodeId, uint64_t> digests;
   digests.reserve(graph.nodes.size());
   const std::hash<std::string> hash;
   for (const Node& node : graph.nodes) {

@@ -79,7 +79,7 @@ class Places {
   const Lowered& lowered_;
   const ResidentLayout& residents_;
   int64_t arena_begin_;
-  IndexVector<int64_t> last_;  // by storage
+  IdVector<plan::StorageId, int64_t> last_;
 };
 
 /// Those of one run of a program.

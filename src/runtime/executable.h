@@ -34,7 +34,7 @@ class KernelCache {
 
 /// What one run of a program did, step by step.
 struct TraceRow {
-  plan::OpId op = 0;
+  plan::OpId op;
   int64_t live_bytes = 0;  // arena bytes in use during the step
   double seconds = 0;
 };

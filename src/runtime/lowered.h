@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "base/id_vector.h"
-#include "base/index_vector.h"
 #include "graph/graph.h"
 #include "plan/problem/plan.h"
 
@@ -13,7 +12,8 @@ namespace snug {
 
 struct Lowered {
   plan::Problem problem;
-  IndexVector<std::vector<NodeId>> nodes_of_op;  // planner op -> graph nodes, run in this order
+  IdVector<plan::OpId, std::vector<NodeId>>
+      nodes_of_op;  // planner op -> graph nodes, run in this order
   IdVector<ValueId, plan::StorageId> storage_of_value;  // graph value -> storage
   /// How wrong the time of all ops together may be, as a share of it: as if every kind of kernel
   /// were wrong in the same direction.

@@ -54,10 +54,9 @@ std::vector<plan::LiveRange> live_ranges(const std::vector<PlacementItem>& items
     return static_cast<int32_t>(std::lower_bound(times.begin(), times.end(), time) - times.begin());
   };
   std::vector<plan::LiveRange> ranges;
-  for (size_t i = 0; i < items.size(); ++i) {
-    ranges.push_back({static_cast<plan::StorageId>(i), rank_of(items[i].lower),
-                      rank_of(items[i].upper) - 1, items[i].size, false});
-  }
+  for (const PlacementItem& item : items)
+    ranges.push_back({plan::StorageId(ranges.size()), rank_of(item.lower), rank_of(item.upper) - 1,
+                      item.size, kNone});
   return ranges;
 }
 

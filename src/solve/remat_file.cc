@@ -99,8 +99,7 @@ class ProblemReader {
   }
 
   bool add_storage(const std::string& id, int64_t bytes, bool is_resident) {
-    const auto next = static_cast<plan::StorageId>(problem_.storages.size());
-    if (!storage_ids_.emplace(id, next).second) return false;
+    if (!storage_ids_.emplace(id, problem_.storages.end_id()).second) return false;
     problem_.storages.push_back({id, bytes, is_resident});
     return true;
   }

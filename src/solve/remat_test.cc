@@ -74,15 +74,15 @@ void expect_refused(const std::string& text, const std::string& part) {
 TEST(RematFile, Reads_every_field) {
   const plan::Problem problem = parse_remat_problem(kChain, "p.json");
   ASSERT_EQ(problem.ops.size(), 7u);
-  EXPECT_FALSE(problem.ops[0].may_recompute);
-  EXPECT_TRUE(problem.ops[1].may_recompute);
-  EXPECT_FALSE(problem.ops[4].may_recompute);
-  EXPECT_EQ(problem.ops[3].inputs.size(), 1u);  // a repeated input is one operand
-  EXPECT_EQ(problem.ops[6].scratch_bytes, 5);
+  EXPECT_FALSE(problem.ops[plan::OpId(0)].may_recompute);
+  EXPECT_TRUE(problem.ops[plan::OpId(1)].may_recompute);
+  EXPECT_FALSE(problem.ops[plan::OpId(4)].may_recompute);
+  EXPECT_EQ(problem.ops[plan::OpId(3)].inputs.size(), 1u);  // a repeated input is one operand
+  EXPECT_EQ(problem.ops[plan::OpId(6)].scratch_bytes, 5);
   EXPECT_EQ(problem.keep.size(), 2u);
   const plan::Problem in_place = parse_remat_problem(
       changed(R"("outputs": ["y3"])", R"("outputs": ["y3"], "reuses": {})"), "p.json");
-  EXPECT_TRUE(in_place.ops[3].reuses.empty());
+  EXPECT_TRUE(in_place.ops[plan::OpId(3)].reuses.empty());
 }
 
 TEST(RematFile, Refuses_what_is_wrong_and_says_where) {

@@ -6,7 +6,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "base/index_vector.h"
+#include "base/id_vector.h"
 #include "plan/problem/liveness.h"
 
 namespace snug::solve {
@@ -31,30 +31,33 @@ class Ids {
   std::unordered_set<std::string> taken_;
 };
 
-IndexVector<std::string> storage_ids(const plan::Problem& problem) {
+using StorageNames = IdVector<plan::StorageId, std::string>;
+using OpNames = IdVector<plan::OpId, std::string>;
+
+StorageNames storage_ids(const plan::Problem& problem) {
   Ids ids;
-  IndexVector<std::string> made;
+  StorageNames made;
   made.reserve(problem.storages.size());
   for (const plan::Storage& storage : problem.storages) made.push_back(ids.make(storage.name));
   return made;
 }
 
-IndexVector<std::string> op_ids(const plan::Problem& problem) {
+OpNames op_ids(const plan::Problem& problem) {
   Ids ids;
-  IndexVector<std::string> made;
+  OpNames made;
   made.reserve(problem.ops.size());
   for (const plan::Op& op : problem.ops)
     made.push_back(ids.make(op.scope.empty() ? op.name : op.scope.str() + "/" + op.name));
   return made;
 }
 
-Json named(const std::vector<plan::StorageId>& storages, const IndexVector<std::string>& ids) {
+Json named(const std::vector<plan::StorageId>& storages, const StorageNames& ids) {
   Json list = Json::array();
   for (const plan::StorageId id : storages) list.push_back(ids[id]);
   return list;
 }
 
-Json json_of(const plan::Op& op, const std::string& id, const IndexVector<std::string>& storages) {
+Json json_of(const plan::Op& op, const std::string& id, const StorageNames& storages) {
   Json json = {{"id", id},
                {"phase", kPhases[static_cast<size_t>(op.phase)]},
                {"cost", op.seconds},
@@ -76,17 +79,17 @@ std::string lines(const std::vector<Json>& entries) {
 }  // namespace
 
 std::string remat_problem_json(const plan::Problem& problem) {
-  const IndexVector<std::string> storages = storage_ids(problem);
-  const IndexVector<std::string> ops = op_ids(problem);
+  const StorageNames storages = storage_ids(problem);
+  const OpNames ops = op_ids(problem);
   std::vector<Json> listed_storages, listed_ops;
   Json resident = Json::array();
-  for (size_t i = 0; i < problem.storages.size(); ++i) {
-    const plan::Storage& storage = problem.storages[i];
-    if (storage.resident) resident.push_back(storages[i]);
-    listed_storages.push_back({{"id", storages[i]}, {"bytes", storage.bytes}});
+  for (const plan::StorageId id : problem.storages.ids()) {
+    const plan::Storage& storage = problem.storages[id];
+    if (storage.resident) resident.push_back(storages[id]);
+    listed_storages.push_back({{"id", storages[id]}, {"bytes", storage.bytes}});
   }
-  for (size_t i = 0; i < problem.ops.size(); ++i)
-    listed_ops.push_back(json_of(problem.ops[i], ops[i], storages));
+  for (const plan::OpId id : problem.ops.ids())
+    listed_ops.push_back(json_of(problem.ops[id], ops[id], storages));
   return "{\"storages\": " + lines(listed_storages) + ",\n\"resident\": " + resident.dump() +
          ",\n\"keep\": " + named(problem.keep, storages).dump() +
          ",\n\"ops\": " + lines(listed_ops) + "}\n";
@@ -94,17 +97,17 @@ std::string remat_problem_json(const plan::Problem& problem) {
 
 std::string remat_schedule_json(const plan::Problem& problem,
                                 std::span<const plan::OpId> schedule) {
-  const IndexVector<std::string> ids = op_ids(problem);
+  const OpNames ids = op_ids(problem);
   const plan::Liveness live = plan::analyse(problem, schedule);
-  IndexVector<int64_t> runs(problem.ops.size(), 0);
+  IdVector<plan::OpId, int64_t> runs(problem.ops.size(), 0);
   std::vector<Json> listed;
   for (const plan::OpId id : schedule) {
     listed.push_back(ids[id]);
     ++runs[id];
   }
   double cost = 0;
-  for (size_t i = 0; i < runs.size(); ++i)
-    cost += static_cast<double>(runs[i]) * problem.ops[i].seconds;
+  for (const plan::OpId id : runs.ids())
+    cost += static_cast<double>(runs[id]) * problem.ops[id].seconds;
   const double kept = static_cast<double>(live.kept_bytes) * problem.kept_seconds_per_byte;
   const Json facts = {{"peak_bytes", live.load_bytes},
                       {"cost", cost},

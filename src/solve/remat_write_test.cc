@@ -20,7 +20,7 @@ namespace {
 std::vector<plan::OpId> repeating_schedule(const plan::Problem& problem) {
   std::vector<plan::OpId> schedule, again;
   for (const plan::OpId id : plan::given_order(problem)) {
-    const plan::Op& op = problem.ops[static_cast<size_t>(id)];
+    const plan::Op& op = problem.ops[plan::OpId(id)];
     if (op.phase != plan::Phase::forward && !again.empty()) {
       schedule.insert(schedule.end(), again.begin(), again.end());
       again.clear();
@@ -67,37 +67,39 @@ TEST(RematWrite, a_schedule_has_the_same_peak_and_cost_in_the_files) {
 TEST(RematWrite, every_part_of_a_problem_is_there) {
   plan::Problem problem;
   problem.storages = {{"w", 64, true}, {"a", 64}, {"a", 128}, {"a#2", 64}};
-  plan::Op make{.name = "f", .scope = "layer", .seconds = 0.1, .inputs = {}, .outputs = {1}};
+  plan::Op make{
+      .name = "f", .scope = "layer", .seconds = 0.1, .inputs = {}, .outputs = {plan::StorageId(1)}};
   plan::Op widen = make, shrink = make, update = make;
-  widen.inputs = {0, 1};
-  widen.outputs = {2};
+  widen.inputs = {plan::StorageId(0), plan::StorageId(1)};
+  widen.outputs = {plan::StorageId(2)};
   widen.scratch_bytes = 192;
   shrink.scope = update.scope = "";
   shrink.phase = plan::Phase::backward;
   shrink.may_recompute = update.may_recompute = false;
-  shrink.inputs = {1, 2};
-  shrink.outputs = {3};
-  shrink.reuses = {{3, 1}};
+  shrink.inputs = {plan::StorageId(1), plan::StorageId(2)};
+  shrink.outputs = {plan::StorageId(3)};
+  shrink.reuses = {{plan::StorageId(3), plan::StorageId(1)}};
   update.name = "u";
   update.phase = plan::Phase::update;
-  update.inputs = {0, 3};
-  update.outputs = {0};
+  update.inputs = {plan::StorageId(0), plan::StorageId(3)};
+  update.outputs = {plan::StorageId(0)};
   problem.ops = {make, widen, shrink, update};
-  problem.keep = {2, 0};
+  problem.keep = {plan::StorageId(2), plan::StorageId(0)};
   const plan::Problem read = parse_remat_problem(remat_problem_json(problem), "problem.json");
-  std::vector<std::string> storages, ops;
+  std::vector<std::string> storages;
+  IdVector<plan::OpId, std::string> ops;
   for (const plan::Storage& storage : read.storages) storages.push_back(storage.name);
   for (const plan::Op& op : read.ops) ops.push_back(op.name);
   EXPECT_EQ(storages, (std::vector<std::string>{"w", "a", "a#2", "a#2#2"}));
   EXPECT_EQ(ops, (std::vector<std::string>{"layer/f", "layer/f#2", "f", "u"}));
-  for (size_t i = 0; i < read.ops.size(); ++i) {
-    plan::Op wanted = problem.ops[i];
-    wanted.name = ops[i];
+  for (const plan::OpId id : read.ops.ids()) {
+    plan::Op wanted = problem.ops[id];
+    wanted.name = ops[id];
     wanted.scope = {};
-    EXPECT_EQ(read.ops[i], wanted) << ops[i];
+    EXPECT_EQ(read.ops[id], wanted) << ops[id];
   }
   EXPECT_EQ(read.keep, problem.keep);
-  EXPECT_TRUE(read.storages[0].resident);
+  EXPECT_TRUE(read.storages[plan::StorageId(0)].resident);
   expect_equal_judgement(problem, plan::given_order(problem));
 }
 

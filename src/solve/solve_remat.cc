@@ -105,7 +105,7 @@ class Solver {
     report.base_cost = keep_all_.seconds;
     report.overhead = ratio(result.seconds, keep_all_.seconds);
     report.lower_bound_peak_bytes = bound_.bytes;
-    if (bound_.op >= 0) report.lower_bound_op = problem_.ops[bound_.op].name;
+    if (bound_.op != kNone) report.lower_bound_op = problem_.ops[bound_.op].name;
     // Where nothing fits the bound is that of the schedule's own peak.
     const int64_t bytes = result.fits ? budget_bytes : result.peak_bytes;
     report.lower_bound_cost = keep_all_.seconds;  // every op once

@@ -12,14 +12,18 @@ namespace {
 plan::Problem chain() {
   plan::Problem problem;
   problem.storages = {{"x", 64, true}, {"a", 64, false}, {"b", 128, false}};
-  problem.ops = {{.name = "first", .scope = "", .seconds = 1, .inputs = {0}, .outputs = {1}},
+  problem.ops = {{.name = "first",
+                  .scope = "",
+                  .seconds = 1,
+                  .inputs = {plan::StorageId(0)},
+                  .outputs = {plan::StorageId(1)}},
                  {.name = "second",
                   .scope = "",
                   .phase = plan::Phase::backward,
                   .seconds = 2,
-                  .inputs = {1},
-                  .outputs = {2}}};
-  problem.keep = {2};
+                  .inputs = {plan::StorageId(1)},
+                  .outputs = {plan::StorageId(2)}}};
+  problem.keep = {plan::StorageId(2)};
   return problem;
 }
 

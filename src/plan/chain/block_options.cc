@@ -6,6 +6,7 @@
 #include <map>
 #include <numeric>
 
+#include "base/id_vector.h"
 #include "base/index_vector.h"
 #include "base/stop.h"
 #include "plan/chain/block_template.h"
@@ -31,11 +32,11 @@ std::vector<Group> save_groups(const ProblemIndex& index, const BlockTemplate& b
     if (!storage.is_forward) continue;
     if (!storage.is_read_by_backward && !storage.is_input) continue;
     // The block's input set is a group of its own, made by nobody here.
-    const OpId key = storage.is_input ? -1 : index.producer[storage.id];
+    const OpId key = storage.is_input ? kNone : index.producer[storage.id];
     Group& group = by_producer[key];
     group.members.push_back(local);
     group.bytes += storage.bytes;
-    if (key >= 0) group.seconds = index.op(key).seconds;
+    if (key != kNone) group.seconds = index.op(key).seconds;
   }
   std::vector<Group> groups;
   for (auto& [producer, group] : by_producer) groups.push_back(std::move(group));
@@ -199,13 +200,13 @@ BlockOption translate(const BlockOption& option, const BlockTemplate& from,
 
 // Per block: what earlier backward ops made and is still live when its backward part begins.
 std::vector<int64_t> bytes_at_entry(const ProblemIndex& index, const Chain& chain) {
-  IndexVector<int64_t> live(index.problem.ops.size() + 2, 0);  // before each op
-  for (StorageId id = 0; id < index.storage_count(); ++id) {
+  IdVector<OpId, int64_t> live(index.problem.ops.size() + 2, 0);  // before each op
+  for (const StorageId id : index.storage_ids()) {
     const OpId producer = index.producer[id];
     if (producer < index.backward_begin) continue;
     const auto& consumers = index.consumers[id];
     OpId last = consumers.empty() ? producer : std::max(producer, consumers.back());
-    if (index.in_keep[id]) last = index.op_count();
+    if (index.in_keep[id]) last = index.end_op();
     live[producer + 1] += index.arena_bytes(id);
     live[last + 1] -= index.arena_bytes(id);
   }
@@ -226,7 +227,7 @@ IndexVector<BlockOptions> block_options(const ProblemIndex& index, const Chain& 
   IndexVector<std::optional<BlockTemplate>> templates(chain.class_count);
   IndexVector<size_t> first_of_class(chain.class_count, 0);
   const std::vector<int64_t> entry_bytes = bytes_at_entry(index, chain);
-  IndexVector<int32_t> local_by_id(index.problem.storages.size(), -1);
+  IdVector<StorageId, int32_t> local_by_id(index.problem.storages.size(), -1);
   for (size_t b = 0; b < chain.blocks.size(); ++b) {
     stop_point();
     const Block& block = chain.blocks[b];

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "base/check.h"
+#include "base/id_vector.h"
 #include "base/index_vector.h"
 #include "base/stop.h"
 
@@ -40,7 +41,7 @@ int32_t BlockTemplate::local_of(StorageId id) const {
 }
 
 int32_t BlockTemplate::add_storage(const ProblemIndex& index, StorageId id,
-                                   IndexVector<int32_t>& local_by_id) {
+                                   IdVector<StorageId, int32_t>& local_by_id) {
   int32_t& local = local_by_id[id];
   if (local >= 0) return local;
   local = storage_count();
@@ -53,7 +54,7 @@ int32_t BlockTemplate::add_storage(const ProblemIndex& index, StorageId id,
 }
 
 BlockTemplate::LocalOp BlockTemplate::add_op(const ProblemIndex& index, const Chain& chain, OpId id,
-                                             IndexVector<int32_t>& local_by_id) {
+                                             IdVector<StorageId, int32_t>& local_by_id) {
   const Op& op = index.op(id);
   LocalOp local;
   local.scratch_bytes = op.scratch_bytes;
@@ -78,7 +79,7 @@ BlockTemplate::LocalOp BlockTemplate::add_op(const ProblemIndex& index, const Ch
 }
 
 BlockTemplate::BlockTemplate(const ProblemIndex& index, const Chain& chain, const Block& block,
-                             int64_t entry_bytes, IndexVector<int32_t>& local_by_id)
+                             int64_t entry_bytes, IdVector<StorageId, int32_t>& local_by_id)
     : foreign_bytes_(entry_bytes) {
   for (const StorageId id : block.input) {
     if (chain.is_pinned[id]) continue;

@@ -9,13 +9,14 @@
 #include <optional>
 #include <vector>
 
+#include "base/id_vector.h"
 #include "base/index_vector.h"
 #include "plan/chain/block_options.h"
 
 namespace snug::plan {
 
 struct TemplateStorage {
-  StorageId id = -1;
+  StorageId id;
   int64_t bytes = 0;
   bool is_input = false;  // of the block's input set; both where it only goes past the block
   bool is_output = false;
@@ -32,7 +33,7 @@ class BlockTemplate {
   /// `local_by_id`: -1 for each storage of the problem, and so again afterwards; the templates of a
   /// chain share it, since one block may have a hundred thousand storages and most have ten.
   BlockTemplate(const ProblemIndex& index, const Chain& chain, const Block& block,
-                int64_t entry_bytes, IndexVector<int32_t>& local_by_id);
+                int64_t entry_bytes, IdVector<StorageId, int32_t>& local_by_id);
 
   /// Nothing where the set does not allow the backward to run (the input is needed but not saved).
   [[nodiscard]] std::optional<BlockOption> measure(const IndexVector<bool>& is_saved) const;
@@ -58,9 +59,10 @@ class BlockTemplate {
     double seconds = 0;
   };
 
-  int32_t add_storage(const ProblemIndex& index, StorageId id, IndexVector<int32_t>& local_by_id);
+  int32_t add_storage(const ProblemIndex& index, StorageId id,
+                      IdVector<StorageId, int32_t>& local_by_id);
   LocalOp add_op(const ProblemIndex& index, const Chain& chain, OpId id,
-                 IndexVector<int32_t>& local_by_id);
+                 IdVector<StorageId, int32_t>& local_by_id);
   [[nodiscard]] bool append_closure(int32_t local, IndexVector<uint8_t>& is_available,
                                     IndexVector<const LocalOp*>& run, double& seconds) const;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/chain/blocks.h"
+#include "base/id_vector.h"
 #include "base/index_vector.h"
 #include "base/stop.h"
 
@@ -19,15 +20,13 @@ constexpr double kSetGain = 1.3;       // by how much sets must be better than c
 constexpr double kSmallBlock = 0.125;  // of the typical block's seconds: merged into a neighbour
 
 // Steps from the making of a storage to its last forward use; 0 where it does not leave its op.
-std::vector<int32_t> forward_spans(const ProblemIndex& index) {
-  IndexVector<int32_t> spans(index.storage_count(), 0);
-  for (StorageId id = 0; id < index.storage_count(); ++id) {
-    const auto position = static_cast<size_t>(id);
-    const OpId producer = index.producer[position];
-    if (producer < 0 || producer >= index.backward_begin) continue;
-    for (const OpId consumer : index.consumers[position]) {
-      if (consumer < index.backward_begin)
-        spans[position] = std::max(spans[position], consumer - producer);
+IdVector<StorageId, int32_t> forward_spans(const ProblemIndex& index) {
+  IdVector<StorageId, int32_t> spans(index.storage_count(), 0);
+  for (const StorageId id : index.storage_ids()) {
+    const OpId producer = index.producer[id];
+    if (producer == kNone || producer >= index.backward_begin) continue;
+    for (const OpId consumer : index.consumers[id]) {
+      if (consumer < index.backward_begin) spans[id] = std::max(spans[id], consumer - producer);
     }
   }
   return spans;
@@ -45,22 +44,25 @@ struct Crossing {
   int64_t bytes = 0;
 };
 
-std::vector<Crossing> crossings(const ProblemIndex& index, const IndexVector<int32_t>& spans,
-                                const IndexVector<bool>& is_carried) {
-  IndexVector<Crossing> result(static_cast<size_t>(index.backward_begin) + 1);
-  for (size_t id = 0; id < spans.size(); ++id) {
+IdVector<OpId, Crossing> crossings(const ProblemIndex& index,
+                                   const IdVector<StorageId, int32_t>& spans,
+                                   const IdVector<StorageId, bool>& is_carried) {
+  IdVector<OpId, Crossing> result(index.forward_ids().size() + 1);
+  for (const StorageId id : spans.ids()) {
     if (spans[id] == 0 || is_carried[id]) continue;
-    const auto producer = static_cast<size_t>(index.producer[id]);
-    const size_t end = producer + static_cast<size_t>(spans[id]);
-    const int64_t bytes = index.arena_bytes(static_cast<StorageId>(id));
+    const OpId producer = index.producer[id];
+    const OpId end = producer + spans[id];
+    const int64_t bytes = index.arena_bytes(id);
     ++result[producer].count;
     --result[end].count;
     result[producer].bytes += bytes;
     result[end].bytes -= bytes;
   }
-  for (size_t op = 1; op < result.size(); ++op) {
-    result[op].count += result[op - 1].count;
-    result[op].bytes += result[op - 1].bytes;
+  Crossing sum;
+  for (Crossing& each : result) {
+    sum.count += each.count;
+    sum.bytes += each.bytes;
+    each = sum;
   }
   return result;
 }
@@ -70,12 +72,12 @@ bool is_cut(const Crossing& crossing, int64_t limit_bytes) {
   return crossing.count <= 1 || (crossing.count <= kMaxCrossing && crossing.bytes <= limit_bytes);
 }
 
-std::vector<Cut> find_cuts(const ProblemIndex& index, const IndexVector<int32_t>& spans,
-                           const IndexVector<bool>& is_carried, int64_t limit_bytes) {
-  const IndexVector<Crossing> all = crossings(index, spans, is_carried);
+std::vector<Cut> find_cuts(const ProblemIndex& index, const IdVector<StorageId, int32_t>& spans,
+                           const IdVector<StorageId, bool>& is_carried, int64_t limit_bytes) {
+  const IdVector<OpId, Crossing> all = crossings(index, spans, is_carried);
   std::vector<Cut> cuts;
   std::vector<StorageId> crossing;  // behind the op
-  for (OpId op = 0; op + 1 < index.backward_begin; ++op) {
+  for (const OpId op : IdRange(OpId(0), index.backward_begin - 1)) {
     std::erase_if(crossing, [&](StorageId id) { return index.producer[id] + spans[id] <= op; });
     for (const StorageId id : index.op(op).outputs) {
       if (spans[id] > 0 && !is_carried[id]) crossing.push_back(id);
@@ -90,19 +92,18 @@ std::vector<Cut> find_cuts(const ProblemIndex& index, const IndexVector<int32_t>
 // What about one forward run more would need: carried + the cuts that are kept + the largest block.
 // With k segments between n blocks whose cuts have S bytes and whose insides have B, that is
 // S k / n + B / k, smallest at 2 sqrt(S B / n); or all cuts are kept.
-double recompute_estimate(const ProblemIndex& index, const IndexVector<bool>& is_carried,
-                          const IndexVector<Crossing>& all, int64_t limit_bytes) {
+double recompute_estimate(const ProblemIndex& index, const IdVector<StorageId, bool>& is_carried,
+                          const IdVector<OpId, Crossing>& all, int64_t limit_bytes) {
   double carried = 0;
-  for (size_t id = 0; id < is_carried.size(); ++id) {
-    if (is_carried[id])
-      carried += static_cast<double>(index.storage(static_cast<StorageId>(id)).bytes);
+  for (const StorageId id : is_carried.ids()) {
+    if (is_carried[id]) carried += static_cast<double>(index.storage(id).bytes);
   }
   double inside = 0;
   double cuts = 0;
   double blocks = 1;
   int64_t largest = 0;
   int64_t block = 0;
-  for (OpId op = 0; op < index.backward_begin; ++op) {
+  for (const OpId op : index.forward_ids()) {
     for (const StorageId output : index.op(op).outputs) {
       if (!is_carried[output]) block += index.arena_bytes(output);
     }
@@ -120,9 +121,9 @@ double recompute_estimate(const ProblemIndex& index, const IndexVector<bool>& is
 }
 
 // Limits worth a trial: quantiles of the local minima of what crosses.
-std::vector<int64_t> cut_limits(const IndexVector<Crossing>& all) {
+std::vector<int64_t> cut_limits(const IdVector<OpId, Crossing>& all) {
   std::vector<int64_t> minima;
-  for (size_t op = 1; op + 2 < all.size(); ++op) {
+  for (const OpId op : IdRange(OpId(1), all.end_id() - 2)) {
     const bool is_minimum =
         all[op].bytes <= all[op - 1].bytes && all[op].bytes <= all[op + 1].bytes;
     if (is_minimum && all[op].count > 1 && all[op].count <= kMaxCrossing)
@@ -137,18 +138,18 @@ std::vector<int64_t> cut_limits(const IndexVector<Crossing>& all) {
 }
 
 struct CutChoice {
-  IndexVector<bool> is_carried;
+  IdVector<StorageId, bool> is_carried;
   int64_t limit_bytes = 0;  // of what may cross a cut where it is more than one storage
 };
 
 // The carried storages and the limit with the smallest estimate. Cuts of one storage are better
 // than their bytes say (the options can keep or drop one, but a set only as a whole), so sets must
 // gain a good part.
-CutChoice choose_cuts(const ProblemIndex& index, const IndexVector<int32_t>& spans) {
+CutChoice choose_cuts(const ProblemIndex& index, const IdVector<StorageId, int32_t>& spans) {
   CutChoice best;
   double best_price = std::numeric_limits<double>::max();
-  const auto try_carrying = [&](const IndexVector<bool>& is_carried) {
-    const IndexVector<Crossing> all = crossings(index, spans, is_carried);
+  const auto try_carrying = [&](const IdVector<StorageId, bool>& is_carried) {
+    const IdVector<OpId, Crossing> all = crossings(index, spans, is_carried);
     const auto try_limit = [&](int64_t limit_bytes, double factor) {
       stop_point();
       const double price = factor * recompute_estimate(index, is_carried, all, limit_bytes);
@@ -159,10 +160,10 @@ CutChoice choose_cuts(const ProblemIndex& index, const IndexVector<int32_t>& spa
     try_limit(0, 1);
     for (const int64_t limit : cut_limits(all)) try_limit(limit, kSetGain);
   };
-  IndexVector<bool> prologue(spans.size(), false);
-  for (size_t id = 0; id < spans.size(); ++id) {
+  IdVector<StorageId, bool> prologue(spans.size(), false);
+  for (const StorageId id : spans.ids()) {
     const OpId producer = index.producer[id];
-    if (producer >= 0 && index.op(producer).phase == Phase::prologue) prologue[id] = true;
+    if (producer != kNone && index.op(producer).phase == Phase::prologue) prologue[id] = true;
   }
   try_carrying(prologue);
   std::vector<int32_t> thresholds = spans;
@@ -171,8 +172,8 @@ CutChoice choose_cuts(const ProblemIndex& index, const IndexVector<int32_t>& spa
   if (thresholds.size() > kMaxCarryTrials) thresholds.resize(kMaxCarryTrials);
   for (const int32_t threshold : thresholds) {
     if (threshold < 2) break;
-    IndexVector<bool> trial = prologue;
-    for (size_t id = 0; id < spans.size(); ++id) {
+    IdVector<StorageId, bool> trial = prologue;
+    for (const StorageId id : spans.ids()) {
       if (spans[id] >= threshold) trial[id] = true;
     }
     try_carrying(trial);
@@ -229,7 +230,7 @@ bool is_better_with_successor(const ProblemIndex& index, const Block& block) {
 
 // Only inputs, and something goes on from them: the chain decides how long that stays.
 bool is_once_only(const ProblemIndex& index, const Block& block) {
-  if (block.first != 0 || block.output.empty()) return false;
+  if (block.first != OpId(0) || block.output.empty()) return false;
   for (OpId op = block.first; op < block.end; ++op) {
     if (!index.runs_once[op]) return false;
   }
@@ -293,33 +294,33 @@ void merge_pairs(IndexVector<Block>& blocks) {
 // make it again; but not before the last op that reads inside the later block.
 void attribute_backward(const ProblemIndex& index, Chain& chain) {
   const auto last = static_cast<int32_t>(chain.blocks.size()) - 1;
-  const auto tail = static_cast<size_t>(index.op_count() - index.backward_begin);
-  // Per op: the earliest block whose inside it reads, and the earliest it reads from at all.
-  std::vector<int32_t> inside(tail, -1);
-  std::vector<int32_t> wanted(tail, last);
-  for (size_t i = 0; i < tail; ++i) {
-    for (const StorageId input : index.op(index.backward_begin + static_cast<OpId>(i)).inputs) {
+  // The earliest block whose inside it reads, and the earliest it reads from at all.
+  IdVector<OpId, int32_t> inside(index.op_count(), -1);
+  IdVector<OpId, int32_t> wanted(index.op_count(), last);
+  for (const OpId op : index.backward_ids()) {
+    for (const StorageId input : index.op(op).inputs) {
       const int32_t block = chain.block_of[input];
       if (block < 0 || chain.is_pinned[input]) continue;
-      wanted[i] = std::min(wanted[i], block);
+      wanted[op] = std::min(wanted[op], block);
       const bool is_behind = block < last && contains(chain.blocks[block].output, input);
-      if (!is_behind) inside[i] = inside[i] < 0 ? block : std::min(inside[i], block);
+      if (!is_behind) inside[op] = inside[op] < 0 ? block : std::min(inside[op], block);
     }
   }
-  std::vector<int32_t> still_read(tail + 1, -1);  // the latest block that later ops read inside
-  for (size_t i = tail; i-- > 0;) still_read[i] = std::max(still_read[i + 1], inside[i]);
+  // The latest block that later ops read inside.
+  IdVector<OpId, int32_t> still_read(index.op_count() + 1, -1);
+  for (const OpId op : index.backward_ids().backwards())
+    still_read[op] = std::max(still_read[op + 1], inside[op]);
   int32_t current = last;
-  for (Block& block : chain.blocks) block.backward_first = block.backward_end = index.op_count();
+  for (Block& block : chain.blocks) block.backward_first = block.backward_end = index.end_op();
   chain.blocks.back().backward_first = index.backward_begin;
-  for (size_t i = 0; i < tail; ++i) {
-    const int32_t needed = std::min(current, std::max(wanted[i], still_read[i]));
+  for (const OpId op : index.backward_ids()) {
+    const int32_t needed = std::min(current, std::max(wanted[op], still_read[op]));
     for (; current > needed; --current) {
-      const OpId op = index.backward_begin + static_cast<OpId>(i);
       chain.blocks[current].backward_end = op;
       chain.blocks[current - 1].backward_first = op;
     }
   }
-  chain.blocks[current].backward_end = index.op_count();
+  chain.blocks[current].backward_end = index.end_op();
 }
 
 // A storage read by the backward of a block that neither makes it nor takes it as input stays for
@@ -394,11 +395,11 @@ void classify(const ProblemIndex& index, Chain& chain) {
 
 Chain find_blocks(const ProblemIndex& index, const BlockLimits& limits) {
   Chain chain;
-  const IndexVector<int32_t> spans = forward_spans(index);
+  const IdVector<StorageId, int32_t> spans = forward_spans(index);
   const CutChoice choice = choose_cuts(index, spans);
   chain.is_pinned = choice.is_carried;
   chain.block_of.assign(spans.size(), -1);
-  if (index.backward_begin == 0) return chain;
+  if (index.forward_ids().empty()) return chain;
 
   chain.blocks = make_blocks(index, find_cuts(index, spans, choice.is_carried, choice.limit_bytes));
   merge_small(index, limits.merges_backward, chain.blocks);

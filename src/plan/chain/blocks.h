@@ -9,18 +9,19 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/id_vector.h"
 #include "base/index_vector.h"
 #include "plan/problem/index.h"
 
 namespace snug::plan {
 
 struct Block {
-  OpId first = 0;  // forward ops [first, end)
-  OpId end = 0;
+  OpId first{0};  // forward ops [first, end)
+  OpId end{0};
   std::vector<StorageId> input;   // the articulation sets, by rising id; a storage that goes past
   std::vector<StorageId> output;  // the block is in both
-  OpId backward_first = 0;        // ops [backward_first, backward_end) of the backward part
-  OpId backward_end = 0;
+  OpId backward_first{0};         // ops [backward_first, backward_end) of the backward part
+  OpId backward_end{0};
   int32_t class_id = 0;    // equal for blocks with the same ops, shapes and structure
   bool runs_once = false;  // the first block, of ops that may not run again (an input)
 };
@@ -32,10 +33,10 @@ inline bool contains(const std::vector<StorageId>& set, StorageId id) {
 
 struct Chain {
   IndexVector<Block> blocks;
-  /// Per storage: never discarded once made. Carried storages, outputs of ops that run once, what
+  /// Never discarded once made. Carried storages, outputs of ops that run once, what
   /// is kept at the end, and what backward ops outside their block read.
-  IndexVector<bool> is_pinned;
-  IndexVector<int32_t> block_of;  // per storage: the block that makes it in the forward part, or -1
+  IdVector<StorageId, bool> is_pinned;
+  IdVector<StorageId, int32_t> block_of;  // the block that makes it in the forward part, or -1
   int32_t class_count = 0;
 };
 

@@ -22,20 +22,25 @@ namespace {
 TEST(Liveness, Instances_live_from_making_to_last_use_before_made_again) {
   Problem problem;
   problem.storages = {{"x", 64, false}, {"y", 128, false}, {"z", 192, false}, {"w", 64, true}};
-  problem.ops = {{.name = "x", .scope = "", .seconds = 1, .inputs = {}, .outputs = {0}},
+  problem.ops = {{.name = "x", .scope = "", .seconds = 1, .inputs = {}, .outputs = {StorageId(0)}},
                  {.name = "y",
                   .scope = "",
                   .seconds = 2,
-                  .inputs = {0, 3},
-                  .outputs = {1},
+                  .inputs = {StorageId(0), StorageId(3)},
+                  .outputs = {StorageId(1)},
                   .scratch_bytes = 64},
-                 {.name = "z", .scope = "", .seconds = 4, .inputs = {0, 1}, .outputs = {2}}};
-  problem.keep = {2};
-  const std::vector<OpId> schedule = {0, 1, 0, 1, 2};
+                 {.name = "z",
+                  .scope = "",
+                  .seconds = 4,
+                  .inputs = {StorageId(0), StorageId(1)},
+                  .outputs = {StorageId(2)}}};
+  problem.keep = {StorageId(2)};
+  const std::vector<OpId> schedule = testing::ops({0, 1, 0, 1, 2});
   const Liveness live = analyse(problem, schedule);
   const std::vector<LiveRange> expected = {
-      {0, 0, 1, 64, false},  {1, 1, 1, 128, false}, {1, 1, 1, 64, true},  {0, 2, 4, 64, false},
-      {1, 3, 4, 128, false}, {1, 3, 3, 64, true},   {2, 4, 4, 192, false}};
+      {StorageId(0), 0, 1, 64, kNone}, {StorageId(1), 1, 1, 128, kNone}, {kNone, 1, 1, 64, OpId(1)},
+      {StorageId(0), 2, 4, 64, kNone}, {StorageId(1), 3, 4, 128, kNone}, {kNone, 3, 3, 64, OpId(1)},
+      {StorageId(2), 4, 4, 192, kNone}};
   EXPECT_EQ(live.ranges, expected);
   EXPECT_EQ(live.step_bytes, (std::vector<int64_t>{64, 256, 64, 256, 384}));
   EXPECT_EQ(live.load_bytes, 384);
@@ -50,12 +55,11 @@ TEST(Blocks, An_encoder_is_cut_twice_a_layer_and_its_mask_is_carried) {
   EXPECT_GE(chain.blocks.size(), 24u);
   EXPECT_LE(chain.blocks.size(), 27u);
   EXPECT_LE(chain.class_count, 6);
-  const auto mask =
-      std::find_if(problem.storages.begin(), problem.storages.end(),
-                   [](const Storage& each) { return each.name == "embeddings/mask"; });
-  EXPECT_TRUE(chain.is_pinned[static_cast<size_t>(mask - problem.storages.begin())]);
+  for (const StorageId id : index.storage_ids()) {
+    EXPECT_TRUE(index.storage(id).name != "embeddings/mask" || chain.is_pinned[id]);
+  }
   // Blocks tile the forward part and, in reverse, the backward part.
-  OpId next = 0;
+  OpId next{0};
   for (const Block& block : chain.blocks) {
     EXPECT_EQ(block.first, next);
     next = block.end;
@@ -65,7 +69,7 @@ TEST(Blocks, An_encoder_is_cut_twice_a_layer_and_its_mask_is_carried) {
     EXPECT_EQ(block->backward_first, next);
     next = block->backward_end;
   }
-  EXPECT_EQ(next, index.op_count());
+  EXPECT_EQ(next, index.end_op());
 }
 
 TEST(Blocks, Too_many_blocks_are_merged) {
@@ -90,8 +94,7 @@ TEST(Options, Keep_all_comes_first_and_the_front_is_a_front) {
       EXPECT_LE(list[i].recompute_seconds, options[b].forward_seconds + 1e-12);
     }
     int64_t saved = 0;
-    for (const StorageId id : list.front().saved)
-      saved += problem.storages[static_cast<size_t>(id)].bytes;
+    for (const StorageId id : list.front().saved) saved += problem.storages[id].bytes;
     EXPECT_EQ(saved, list.front().saved_bytes);
   }
   // A layer's half has intermediate save-sets, not only all or nothing.
@@ -120,7 +123,7 @@ TEST(Chain, Homogeneous_chains_cost_what_revolve_proves) {
     each.forward_seconds = 1;
     each.input_bytes = 1;
     each.advance_peak_bytes = 1;
-    each.options = {{.saved = {0},
+    each.options = {{.saved = {StorageId(0)},
                      .saved_bytes = 1,
                      .saves_input = true,
                      .forward_peak_bytes = 1,
@@ -154,7 +157,7 @@ TEST(Chain, Gradients_that_gather_along_equal_blocks_do_not_multiply_the_table) 
     each.input_bytes = 100'003;
     each.advance_peak_bytes = 200'006;
     each.entry_bytes = 1000 * static_cast<int64_t>(length - i);
-    each.options = {{.saved = {0},
+    each.options = {{.saved = {StorageId(0)},
                      .saved_bytes = 300'007,
                      .saves_input = true,
                      .inner_bytes = 200'004,
@@ -178,7 +181,7 @@ TEST(Chain, A_table_of_many_kinds_of_blocks_has_a_limit_in_bytes) {
     options[i].forward_seconds = 1;
     options[i].input_bytes = 4096;
     options[i].advance_peak_bytes = 64 * step;
-    options[i].options = {{.saved = {0},
+    options[i].options = {{.saved = {StorageId(0)},
                            .saved_bytes = 4096 + 64 * step,
                            .saves_input = true,
                            .inner_bytes = 64 * step,
@@ -214,13 +217,13 @@ TEST(Schedule, An_update_waits_for_all_it_reads_also_through_other_updates) {
   for (const char* name : {"x", "g0", "g1", "s1", "s0", "norm"})
     problem.storages.push_back({name, 64});
   problem.storages.push_back({"w", 64, true});
-  const auto op = [&](const char* name, Phase phase, std::vector<StorageId> inputs,
-                      std::vector<StorageId> outputs) {
+  const auto op = [&](const char* name, Phase phase, std::initializer_list<int32_t> inputs,
+                      std::initializer_list<int32_t> outputs) {
     Op made;
     made.name = name;
     made.phase = phase;
-    made.inputs = std::move(inputs);
-    made.outputs = std::move(outputs);
+    made.inputs = testing::storages(inputs);
+    made.outputs = testing::storages(outputs);
     made.may_recompute = phase == Phase::forward;
     problem.ops.push_back(made);
   };
@@ -233,7 +236,7 @@ TEST(Schedule, An_update_waits_for_all_it_reads_also_through_other_updates) {
   op("step", Phase::update, {1, 5}, {6});
   const OrderedProblem ordered = with_prompt_updates(problem);
   EXPECT_TRUE(check_schedule(problem, ordered.original).empty());
-  EXPECT_EQ(ordered.original, (std::vector<OpId>{0, 1, 4, 2, 3, 5, 6}));
+  EXPECT_EQ(ordered.original, testing::ops({0, 1, 4, 2, 3, 5, 6}));
 }
 
 TEST(Schedule, Updates_move_behind_their_gradient_and_stay_valid) {

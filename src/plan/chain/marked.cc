@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/check.h"
+#include "base/id_vector.h"
 #include "base/index_vector.h"
 #include "base/wildcard.h"
 #include "plan/chain/replay.h"
@@ -29,19 +30,20 @@ size_t common_depth(const Part& a, const Part& b) {
 // Later forward ops read it: so they can be run again from it.
 bool can_be_kept(const ProblemIndex& index, StorageId id) {
   const auto& consumers = index.consumers[id];
-  return index.producer[id] >= 0 && !consumers.empty() && consumers.front() < index.backward_begin;
+  return index.producer[id] != kNone && !consumers.empty() &&
+         consumers.front() < index.backward_begin;
 }
 
 bool is_forward(const ProblemIndex& index, StorageId id) {
   const OpId producer = index.producer[id];
-  return producer >= 0 && producer < index.backward_begin;
+  return producer != kNone && producer < index.backward_begin;
 }
 
 // All forward ops that lead to a kept storage are one part, and so is the whole backward part.
 void part_before_marks(const ProblemIndex& index, Marks& marks) {
   marks.parts.assign(index.op_count(), {0});
-  IndexVector<bool> leads(marks.is_kept);
-  for (OpId op = index.backward_begin; op-- > 0;) {
+  IdVector<StorageId, bool> leads(marks.is_kept);
+  for (const OpId op : index.forward_ids().backwards()) {
     const auto& outputs = index.op(op).outputs;
     const bool leads_to_mark =
         std::any_of(outputs.begin(), outputs.end(), [&](StorageId id) { return leads[id]; });
@@ -65,18 +67,18 @@ std::vector<std::string_view> split(std::string_view patterns) {
 
 class Scheduler {
  public:
-  Scheduler(const ProblemIndex& index, const Marks& marks, IndexVector<bool>& is_pinned)
+  Scheduler(const ProblemIndex& index, const Marks& marks, IdVector<StorageId, bool>& is_pinned)
       : index_(index),
         marks_(marks),
         replay_(index, is_pinned),
         visible_depth_(is_pinned.size(), 0) {
-    for (StorageId id = 0; id < index.storage_count(); ++id) find_depth(id);
+    for (const StorageId id : index.storage_ids()) find_depth(id);
   }
 
   void run() {
-    for (OpId op = 0; op < index_.backward_begin; ++op) replay_.run(op);
-    for (OpId op = 0; op < index_.backward_begin; ++op) settle(op, {});
-    for (OpId op = index_.backward_begin; op < index_.op_count(); ++op) {
+    for (const OpId op : index_.forward_ids()) replay_.run(op);
+    for (const OpId op : index_.forward_ids()) settle(op, {});
+    for (const OpId op : index_.backward_ids()) {
       make_available(index_.op(op).inputs, part(op));
       replay_.run(op);
     }
@@ -105,9 +107,8 @@ class Scheduler {
 
   // Whether what the op made stays for a backward op of `context`.
   [[nodiscard]] bool stays(StorageId id, const Part& context) const {
-    const auto position = static_cast<size_t>(id);
-    if (marks_.is_kept[position] || !is_forward(index_, id)) return true;
-    return visible_depth_[position] <= common_depth(part(index_.producer[position]), context);
+    if (marks_.is_kept[id] || !is_forward(index_, id)) return true;
+    return visible_depth_[id] <= common_depth(part(index_.producer[id]), context);
   }
 
   // After a forward op, or several, ran for a backward op of `context`.
@@ -124,7 +125,7 @@ class Scheduler {
   const ProblemIndex& index_;
   const Marks& marks_;
   Replay replay_;
-  IndexVector<size_t> visible_depth_;
+  IdVector<StorageId, size_t> visible_depth_;
 };
 
 }  // namespace
@@ -133,7 +134,7 @@ Marks declared_marks(const ProblemIndex& index) {
   Marks marks;
   marks.is_kept.assign(index.storage_count(), false);
   bool has_marks = false;
-  for (StorageId id = 0; id < index.storage_count(); ++id) {
+  for (const StorageId id : index.storage_ids()) {
     const Storage& storage = index.storage(id);
     if (!storage.is_marked || storage.resident) continue;
     if (!can_be_kept(index, id))
@@ -142,7 +143,7 @@ Marks declared_marks(const ProblemIndex& index) {
     has_marks = marks.is_kept[id] = true;
   }
   bool has_parts = false;
-  for (OpId op = 0; op < index.op_count(); ++op) {
+  for (const OpId op : index.op_ids()) {
     marks.parts.push_back(index.op(op).parts);
     has_parts = has_parts || !index.op(op).parts.empty();
   }
@@ -150,8 +151,8 @@ Marks declared_marks(const ProblemIndex& index) {
     reject("'marked' recomputes what the network marks, and it marks nothing that can be kept",
            "mark tensors with keep, build parts of it with checkpoint, or let the budget decide");
   if (!has_parts) part_before_marks(index, marks);
-  for (StorageId id = 0; id < index.storage_count() && has_parts; ++id) {
-    if (!marks.is_kept[id]) continue;
+  for (const StorageId id : index.storage_ids()) {
+    if (!has_parts || !marks.is_kept[id]) continue;
     if (marks.parts[index.producer[id]].empty())
       reject("the mark on '" + index.storage(id).name +
                  "' saves nothing: it is outside of every checkpointed part, where all is kept",
@@ -166,7 +167,7 @@ Marks named_marks(const ProblemIndex& index, std::string_view patterns) {
   bool has_marks = false;
   for (const std::string_view pattern : split(patterns)) {
     bool is_known = false;
-    for (StorageId id = 0; id < index.storage_count(); ++id) {
+    for (const StorageId id : index.storage_ids()) {
       const Storage& storage = index.storage(id);
       if (!matches_wildcard(pattern, storage.name)) continue;
       is_known = is_known || storage.resident;  // always there
@@ -186,8 +187,8 @@ Marks named_marks(const ProblemIndex& index, std::string_view patterns) {
 }
 
 std::vector<OpId> marked_schedule(const ProblemIndex& index, const Marks& marks) {
-  IndexVector<bool> is_pinned(index.storage_count(), false);
-  for (OpId op = 0; op < index.backward_begin; ++op) {
+  IdVector<StorageId, bool> is_pinned(index.storage_count(), false);
+  for (const OpId op : index.forward_ids()) {
     if (!index.runs_once[op]) continue;
     for (const StorageId output : index.op(op).outputs) is_pinned[output] = true;
   }

@@ -17,14 +17,14 @@
 #include <string_view>
 #include <vector>
 
-#include "base/index_vector.h"
+#include "base/id_vector.h"
 #include "plan/problem/index.h"
 
 namespace snug::plan {
 
 struct Marks {
-  IndexVector<std::vector<int32_t>> parts;  // per op, outermost first
-  IndexVector<bool> is_kept;                // per storage
+  IdVector<OpId, std::vector<int32_t>> parts;  // outermost first
+  IdVector<StorageId, bool> is_kept;
 };
 
 /// What the problem itself says (Op::parts, Storage::is_marked). Throws Error{bad_config} where it

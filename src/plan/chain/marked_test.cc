@@ -15,8 +15,7 @@ namespace {
 constexpr int64_t kUnit = 64;
 
 Problem with_names(Problem problem) {
-  for (size_t id = 0; id < problem.storages.size(); ++id)
-    problem.storages[id].name = "t" + std::to_string(id);
+  for (const StorageId id : problem.storages.ids()) problem.storages[id].name = "t" + to_string(id);
   return problem;
 }
 
@@ -29,18 +28,18 @@ int32_t strangers(const Problem& problem, const Plan& plan, const Marks& marks) 
   int32_t count = 0;
   for (const LiveRange& range : plan.live_ranges) {
     const auto begin = static_cast<int32_t>(loss);
-    if (range.is_scratch || range.first >= begin || range.last <= begin) continue;
-    const OpId producer = index.producer[static_cast<size_t>(range.storage)];
-    if (producer < 0 || index.runs_once[static_cast<size_t>(producer)]) continue;
-    const bool is_of_part = !marks.parts[static_cast<size_t>(producer)].empty();
-    count += is_of_part && !marks.is_kept[static_cast<size_t>(range.storage)] ? 1 : 0;
+    if (range.is_scratch() || range.first >= begin || range.last <= begin) continue;
+    const OpId producer = index.producer[range.storage];
+    if (producer == kNone || index.runs_once[producer]) continue;
+    const bool is_of_part = !marks.parts[producer].empty();
+    count += is_of_part && !marks.is_kept[range.storage] ? 1 : 0;
   }
   return count;
 }
 
 int32_t most_runs(const Problem& problem, const Plan& plan) {
-  std::vector<int32_t> runs(problem.ops.size(), 0);
-  for (const Step& step : plan.steps) ++runs[static_cast<size_t>(step.op)];
+  IdVector<OpId, int32_t> runs(problem.ops.size(), 0);
+  for (const Step& step : plan.steps) ++runs[step.op];
   return *std::max_element(runs.begin(), runs.end());
 }
 
@@ -61,13 +60,13 @@ TEST(Marked, Random_graphs_with_random_marks_keep_nothing_else) {
         with_names(testing::random_training_graph(seed, {.has_updates = seed % 2 == 1}));
     const ProblemIndex index(problem);
     std::string marks;
-    for (StorageId id = 0; id < index.storage_count(); ++id) {
-      const OpId producer = index.producer[static_cast<size_t>(id)];
-      const auto& readers = index.consumers[static_cast<size_t>(id)];
-      const bool may = producer >= 0 && producer < index.backward_begin && !readers.empty() &&
+    for (const StorageId id : index.storage_ids()) {
+      const OpId producer = index.producer[id];
+      const auto& readers = index.consumers[id];
+      const bool may = producer != kNone && producer < index.backward_begin && !readers.empty() &&
                        readers.front() < index.backward_begin;
-      if (may && (static_cast<uint64_t>(id) * 7 + seed) % 4 == 0)
-        marks += (marks.empty() ? "t" : ";t") + std::to_string(id);
+      if (may && (static_cast<uint64_t>(id.number()) * 7 + seed) % 4 == 0)
+        marks += (marks.empty() ? "t" : ";t") + to_string(id);
     }
     if (marks.empty()) continue;
     const Plan plan = plan_strategy(problem, "marks:" + marks);
@@ -95,11 +94,11 @@ TEST(Marked, Recurrent_nets_and_nets_with_skips_have_no_single_cuts_and_are_plan
     const Problem problem = with_names(plain);
     const ProblemIndex index(problem);
     std::string marks;
-    for (OpId op = 0; op + 4 < index.backward_begin; op += 5) {
+    for (OpId op(0); op + 4 < index.backward_begin; op = op + 5) {
       for (const StorageId id : index.op(op).outputs) {
-        const auto& readers = index.consumers[static_cast<size_t>(id)];
+        const auto& readers = index.consumers[id];
         if (!readers.empty() && readers.front() < index.backward_begin)
-          marks += (marks.empty() ? "t" : ";t") + std::to_string(id);
+          marks += (marks.empty() ? "t" : ";t") + to_string(id);
       }
     }
     const Plan plan = plan_strategy(problem, "marks:" + marks);

@@ -7,7 +7,7 @@
 
 namespace snug::plan {
 
-Replay::Replay(const ProblemIndex& index, IndexVector<bool>& is_pinned)
+Replay::Replay(const ProblemIndex& index, IdVector<StorageId, bool>& is_pinned)
     : index_(index),
       is_pinned_(is_pinned),
       is_available_(is_pinned.size(), false),
@@ -41,7 +41,7 @@ const std::vector<OpId>& Replay::make_available(const std::vector<StorageId>& wa
     const StorageId id = stack_.back();
     stack_.pop_back();
     const OpId producer = index_.producer[id];
-    if (producer < 0 || is_available_[id] || is_open_[producer]) continue;
+    if (producer == kNone || is_available_[id] || is_open_[producer]) continue;
     is_open_[producer] = true;
     closure_.push_back(producer);
     const bool is_rerun = has_run_[producer];

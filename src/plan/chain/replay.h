@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "base/index_vector.h"
+#include "base/id_vector.h"
 #include "plan/problem/index.h"
 
 namespace snug::plan {
@@ -14,7 +14,7 @@ class Replay {
  public:
   /// `is_pinned`: storages that must not be dropped; those join that were dropped all the same and
   /// cannot be made again.
-  Replay(const ProblemIndex& index, IndexVector<bool>& is_pinned);
+  Replay(const ProblemIndex& index, IdVector<StorageId, bool>& is_pinned);
 
   void run(OpId op);
   /// Runs what `wanted` needs and is not available, in the given order. Returns those ops; valid
@@ -36,11 +36,11 @@ class Replay {
   [[nodiscard]] bool sees_own_version(OpId op) const;
 
   const ProblemIndex& index_;
-  IndexVector<bool>& is_pinned_;
-  IndexVector<bool> is_available_;
-  IndexVector<bool> has_run_;
-  IndexVector<bool> is_open_;  // ops of the closure that is being found
-  IndexVector<int32_t> writes_;
+  IdVector<StorageId, bool>& is_pinned_;
+  IdVector<StorageId, bool> is_available_;
+  IdVector<OpId, bool> has_run_;
+  IdVector<OpId, bool> is_open_;  // ops of the closure that is being found
+  IdVector<StorageId, int32_t> writes_;
   std::vector<OpId> schedule_;
   std::vector<StorageId> stack_;
   std::vector<OpId> closure_;

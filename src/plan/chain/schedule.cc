@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/id_vector.h"
 #include "base/index_vector.h"
 #include "plan/chain/replay.h"
 
@@ -14,7 +15,7 @@ constexpr int32_t kMaxAttempts = 24;
 // One pass over the actions with a set of available storages.
 class Flattener {
  public:
-  Flattener(const ProblemIndex& index, const Chain& chain, IndexVector<bool>& is_pinned)
+  Flattener(const ProblemIndex& index, const Chain& chain, IdVector<StorageId, bool>& is_pinned)
       : index_(index),
         chain_(chain),
         replay_(index, is_pinned),
@@ -31,10 +32,10 @@ class Flattener {
       }
     }
     // What no block claimed (or a problem without blocks).
-    for (OpId op = 0; op < index_.backward_begin; ++op) {
+    for (const OpId op : index_.forward_ids()) {
       if (!replay_.has_run(op)) run_with_inputs(op);
     }
-    for (; next_backward_ < index_.op_count(); ++next_backward_) run_with_inputs(next_backward_);
+    for (; next_backward_ != index_.end_op(); ++next_backward_) run_with_inputs(next_backward_);
   }
 
   [[nodiscard]] Replay& replay() { return replay_; }
@@ -73,8 +74,7 @@ class Flattener {
   }
 
   void discard(StorageId id) {
-    const auto position = static_cast<size_t>(id);
-    if (held_[position] == 0 && chain_.block_of[position] >= 0) replay_.drop(id);
+    if (held_[id] == 0 && chain_.block_of[id] >= 0) replay_.drop(id);
   }
 
   void discard_block(const Block& block) {
@@ -93,7 +93,7 @@ class Flattener {
   const ProblemIndex& index_;
   const Chain& chain_;
   Replay replay_;
-  IndexVector<int32_t> held_;
+  IdVector<StorageId, int32_t> held_;
   IndexVector<std::vector<StorageId>> held_by_block_;
   OpId next_backward_;
 };
@@ -102,7 +102,7 @@ class Flattener {
 
 std::optional<std::vector<OpId>> flatten(const ProblemIndex& index, const Chain& chain,
                                          std::span<const ChainAction> actions) {
-  IndexVector<bool> is_pinned = chain.is_pinned;
+  IdVector<StorageId, bool> is_pinned = chain.is_pinned;
   for (int32_t attempt = 0; attempt < kMaxAttempts; ++attempt) {
     Flattener flattener(index, chain, is_pinned);
     flattener.run(actions);

@@ -149,7 +149,7 @@ class Maker {
       ChainAction action{Kind::forward, b, {}, true};
       for (const StorageId id : keep_all(b)) {
         const OpId producer = index_.producer[id];
-        if (producer >= 0 && index_.op(producer).is_expensive) action.hold.push_back(id);
+        if (producer != kNone && index_.op(producer).is_expensive) action.hold.push_back(id);
       }
       result.push_back(std::move(action));
     }

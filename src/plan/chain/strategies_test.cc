@@ -52,9 +52,9 @@ TEST(Strategies, The_last_segment_is_not_recomputed) {
   const Problem problem = testing::unit_chain(20);
   for (const char* name : {"recompute-all", "sqrt", "every:4", "revolve:3", "chen"}) {
     const Plan plan = plan_named(problem, name);
-    std::vector<int32_t> runs(problem.ops.size(), 0);
-    for (const Step& step : plan.steps) ++runs[static_cast<size_t>(step.op)];
-    EXPECT_EQ(runs[19], 1) << name;  // the last forward op
+    IdVector<OpId, int32_t> runs(problem.ops.size(), 0);
+    for (const Step& step : plan.steps) ++runs[step.op];
+    EXPECT_EQ(runs[OpId(19)], 1) << name;  // the last forward op
     EXPECT_GT(extra(problem, plan), 0) << name;
   }
   EXPECT_EQ(extra(problem, plan_named(problem, "every:100")), 0);
@@ -114,8 +114,7 @@ TEST(Strategies, Marks_keep_what_they_name_in_any_order) {
   std::vector<std::string> names;
   for (const Storage& storage : problem.storages) names.push_back(storage.name);
   Problem named = problem;
-  for (size_t id = 0; id < named.storages.size(); ++id)
-    named.storages[id].name = "t" + std::to_string(id);
+  for (const StorageId id : named.storages.ids()) named.storages[id].name = "t" + to_string(id);
   const Plan plan = plan_named(named, "marks:t5;t10;t15");
   EXPECT_EQ(plan.steps, plan_named(named, "marks:t15;t5;t10").steps);
   EXPECT_GT(extra(named, plan), 0);
@@ -144,10 +143,10 @@ TEST(Strategies, Speed_runs_nothing_expensive_again) {
   }
   EXPECT_EQ(expensive, 3);
   const Plan plan = plan_named(problem, "speed");
-  std::vector<int32_t> runs(problem.ops.size(), 0);
-  for (const Step& step : plan.steps) ++runs[static_cast<size_t>(step.op)];
+  IdVector<OpId, int32_t> runs(problem.ops.size(), 0);
+  for (const Step& step : plan.steps) ++runs[step.op];
   int32_t repeats = 0;
-  for (size_t id = 0; id < runs.size(); ++id) {
+  for (const OpId id : runs.ids()) {
     if (problem.ops[id].is_expensive) {
       EXPECT_EQ(runs[id], 1) << problem.ops[id].scope;
     }

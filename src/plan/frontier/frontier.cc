@@ -103,7 +103,7 @@ Refusal refuse(const Problem& problem, const Frontier& frontier, int64_t arena_b
   refusal.is_proved = arena_budget_bytes < refusal.bound.bytes;
   refusal.smallest_arena_bytes = frontier.arena_bytes(frontier.smallest_point());
   refusal.gap_bytes = refusal.smallest_arena_bytes - refusal.bound.bytes;
-  if (refusal.bound.op < 0) return refusal;
+  if (refusal.bound.op == kNone) return refusal;
   const Op& op = problem.ops[refusal.bound.op];
   refusal.op_name = op.name;
   for (const auto* operands : {&op.inputs, &op.outputs}) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How the schedules of a frontier are found.
+#include "base/id_vector.h"
 #include "base/index_vector.h"
 #include "plan/frontier/frontier.h"
 
@@ -66,7 +67,7 @@ PartSink part_of(const ShareSink& on_share, const char* phase, double begin, dou
 struct Workshop {
   explicit Workshop(const Problem& problem, BlockLimits limits = {})
       : index(problem), chain(find_blocks(index, limits)) {
-    if (index.backward_begin > 0 && index.backward_begin < index.op_count()) {
+    if (!index.forward_ids().empty() && !index.backward_ids().empty()) {
       options = block_options(index, chain);
       // A long chain of different blocks: neighbours are merged until the table is short enough.
       while (ChainSolver::least_work(options) > kMaxTableWork) {
@@ -312,11 +313,10 @@ class AddedOps {
  public:
   static std::optional<AddedOps> find(const Problem& problem, const Problem& model) {
     AddedOps found(problem);
-    OpId next = 0;  // of the model
-    for (OpId id = 0; std::cmp_less(id, problem.ops.size()); ++id) {
+    OpId next{0};  // of the model
+    for (const OpId id : problem.ops.ids()) {
       const Op& op = problem.ops[id];
-      const bool has_partner = std::cmp_less(next, model.ops.size()) &&
-                               op.phase == model.ops[next].phase &&
+      const bool has_partner = model.ops.has(next) && op.phase == model.ops[next].phase &&
                                op.may_recompute == model.ops[next].may_recompute &&
                                (op.phase != Phase::prologue || op.name == model.ops[next].name);
       if (has_partner) {
@@ -328,19 +328,19 @@ class AddedOps {
         return std::nullopt;
       }
     }
-    if (std::cmp_less(next, model.ops.size())) return std::nullopt;
+    if (model.ops.has(next)) return std::nullopt;
     return found;
   }
 
   [[nodiscard]] std::vector<OpId> schedule(const std::vector<OpId>& of_model) const {
     std::vector<OpId> all;
     all.reserve(problem_->ops.size() - of_model_.size() + of_model.size());
-    IndexVector<bool> has_run(problem_->ops.size(), false);
+    IdVector<OpId, bool> has_run(problem_->ops.size(), false);
     for (const OpId partner : of_model) {
       const OpId id = of_model_[partner];
       for (const StorageId input : problem_->ops[id].inputs) {
         const OpId maker = maker_[input];
-        if (maker < 0 || has_run[maker]) continue;
+        if (maker == kNone || has_run[maker]) continue;
         has_run[maker] = true;
         all.push_back(maker);
       }
@@ -350,11 +350,10 @@ class AddedOps {
   }
 
  private:
-  explicit AddedOps(const Problem& problem)
-      : problem_(&problem), maker_(problem.storages.size(), -1) {}
+  explicit AddedOps(const Problem& problem) : problem_(&problem), maker_(problem.storages.size()) {}
   const Problem* problem_;
-  IndexVector<OpId> of_model_;  // by op of the model
-  IndexVector<OpId> maker_;     // by storage: of what added ops make, else -1
+  IdVector<OpId, OpId> of_model_;    // by op of the model
+  IdVector<StorageId, OpId> maker_;  // of what added ops make
 };
 
 }  // namespace

@@ -267,7 +267,7 @@ TEST(Frontier, Lower_bound_looks_past_constants_of_the_backward_part) {
   one.name = "one";
   one.phase = Phase::backward;
   one.may_recompute = false;
-  one.outputs = {static_cast<StorageId>(problem.storages.size()) - 1};
+  one.outputs = {problem.storages.end_id() - 1};
   first->inputs.push_back(one.outputs.front());
   problem.ops.insert(first, one);
   const Frontier frontier = build_frontier(problem);
@@ -288,7 +288,7 @@ TEST(Bound, Beyond_what_lives_together_no_schedule_is_smaller) {
   for (const Op& op : late.ops) {
     if (op.phase != Phase::update) continue;
     for (const StorageId input : op.inputs) {
-      const auto& storage = late.storages[static_cast<size_t>(input)];
+      const auto& storage = late.storages[input];
       if (storage.resident) continue;
       gradients.push_back(input);
       bytes += storage.bytes;
@@ -380,7 +380,7 @@ TEST(Refusal, Names_the_op_and_tells_proof_from_failure) {
   const Frontier frontier = build_frontier(problem);
   const Refusal proved = refuse(problem, frontier, frontier.bound().bytes - 1);
   EXPECT_TRUE(proved.is_proved);
-  EXPECT_EQ(proved.op_name, problem.ops[static_cast<size_t>(frontier.bound().op)].name);
+  EXPECT_EQ(proved.op_name, problem.ops[frontier.bound().op].name);
   int64_t sum = 0;
   for (const auto& operand : proved.operands) sum += operand.bytes;
   EXPECT_EQ(sum, frontier.bound().bytes);

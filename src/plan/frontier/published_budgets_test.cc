@@ -30,7 +30,7 @@ double runtime_saved(const std::vector<int64_t>& memory, const std::vector<doubl
     Op op;
     op.name = "f";
     op.seconds = runtime[i];
-    op.outputs = {static_cast<StorageId>(i)};
+    op.outputs = {StorageId(i)};
     problem.ops.push_back(op);
     total += memory[i];
     sum += runtime[i];
@@ -45,7 +45,7 @@ double runtime_saved(const std::vector<int64_t>& memory, const std::vector<doubl
     Op op;
     op.name = "b";
     op.phase = Phase::backward;
-    op.inputs = {static_cast<StorageId>(i)};
+    op.inputs = {StorageId(i)};
     op.may_recompute = false;
     problem.ops.push_back(op);
   }
@@ -107,14 +107,14 @@ Problem cosine_chain(int32_t layers, int64_t room) {
     op.phase = phase;
     op.seconds = seconds;
     op.inputs = std::move(inputs);
-    op.outputs = {static_cast<StorageId>(problem.storages.size()) - 1};
+    op.outputs = {problem.storages.end_id() - 1};
     op.may_recompute = phase == Phase::forward;
     problem.ops.push_back(op);
     return op.outputs.front();
   };
   std::vector<StorageId> inputs;
   std::vector<StorageId> products;
-  StorageId value = 0;
+  StorageId value(0);
   for (int32_t i = 0; i < layers; ++i) {
     inputs.push_back(value);
     products.push_back(add("mm", Phase::forward, 1, {value}));

@@ -6,6 +6,7 @@
 #include <string>
 #include <tuple>
 
+#include "base/id_vector.h"
 #include "base/index_vector.h"
 #include "base/stop.h"
 #include "plan/problem/index.h"
@@ -17,16 +18,16 @@ using Kind = std::tuple<std::string, std::string, Phase>;  // scope, name, phase
 
 std::map<Kind, std::vector<OpId>> by_kind(const Problem& problem) {
   std::map<Kind, std::vector<OpId>> kinds;
-  for (size_t i = 0; i < problem.ops.size(); ++i) {
-    const Op& op = problem.ops[i];
-    kinds[{op.scope, op.name, op.phase}].push_back(static_cast<OpId>(i));
+  for (const OpId id : problem.ops.ids()) {
+    const Op& op = problem.ops[id];
+    kinds[{op.scope, op.name, op.phase}].push_back(id);
   }
   return kinds;
 }
 
-// Per op of the whole: its partner in the part, or -1.
-std::vector<OpId> partners(const Problem& part, const Problem& whole) {
-  IndexVector<OpId> result(whole.ops.size(), -1);
+// By op of the whole: its partner in the part.
+IdVector<OpId, OpId> partners(const Problem& part, const Problem& whole) {
+  IdVector<OpId, OpId> result(whole.ops.size());
   const std::map<Kind, std::vector<OpId>> wanted = by_kind(part);
   for (const auto& [kind, ops] : by_kind(whole)) {
     const auto found = wanted.find(kind);
@@ -38,7 +39,7 @@ std::vector<OpId> partners(const Problem& part, const Problem& whole) {
 
 class Follower {
  public:
-  Follower(const ProblemIndex& index, IndexVector<bool> has_partner)
+  Follower(const ProblemIndex& index, IdVector<OpId, bool> has_partner)
       : index_(index),
         has_partner_(std::move(has_partner)),
         has_run_(static_cast<size_t>(index.op_count()), false),
@@ -46,22 +47,19 @@ class Follower {
 
   // Then also what has no partner and waited for this. False where the op cannot run here.
   bool run(OpId op) {
-    const auto position = static_cast<size_t>(op);
-    if (has_run_[position] && index_.runs_once[position]) return false;
+    if (has_run_[op] && index_.runs_once[op]) return false;
     if (!has_inputs(op)) return false;
-    for (const auto& [id, writes] : index_.versions[position]) {
+    for (const auto& [id, writes] : index_.versions[op]) {
       if (writes_[id] != writes) return false;
     }
     for (const StorageId output : index_.op(op).outputs) {
       if (index_.storage(output).resident) ++writes_[output];
     }
-    has_run_[position] = true;
+    has_run_[op] = true;
     schedule_.push_back(op);
     for (const StorageId output : index_.op(op).outputs) {
       for (const OpId next : index_.consumers[output]) {
-        const auto waiting = static_cast<size_t>(next);
-        if (!has_partner_[waiting] && !has_run_[waiting] && has_inputs(next) && !run(next))
-          return false;
+        if (!has_partner_[next] && !has_run_[next] && has_inputs(next) && !run(next)) return false;
       }
     }
     return true;
@@ -75,23 +73,23 @@ class Follower {
     const auto& inputs = index_.op(op).inputs;
     return std::all_of(inputs.begin(), inputs.end(), [this](StorageId input) {
       const OpId producer = index_.producer[input];
-      return producer < 0 || has_run_[producer];
+      return producer == kNone || has_run_[producer];
     });
   }
 
   const ProblemIndex& index_;
-  std::vector<bool> has_partner_;
-  IndexVector<bool> has_run_;
-  IndexVector<int32_t> writes_;
+  IdVector<OpId, bool> has_partner_;
+  IdVector<OpId, bool> has_run_;
+  IdVector<StorageId, int32_t> writes_;
   std::vector<OpId> schedule_;
 };
 
 // Without the runs whose results nobody reads before they are made again: in the whole they led to
 // steps that the part does not have. Backwards, since a run that goes takes others with it.
 std::vector<OpId> without_idle_runs(const ProblemIndex& index, const std::vector<OpId>& schedule) {
-  IndexVector<int32_t> runs(index.op_count(), 0);
+  IdVector<OpId, int32_t> runs(index.op_count(), 0);
   for (const OpId op : schedule) ++runs[op];
-  IndexVector<bool> is_wanted = index.in_keep;
+  IdVector<StorageId, bool> is_wanted = index.in_keep;
   std::vector<OpId> kept;
   for (size_t i = schedule.size(); i-- > 0;) {
     const OpId op = schedule[i];
@@ -116,29 +114,29 @@ std::vector<OpId> without_idle_runs(const ProblemIndex& index, const std::vector
 std::optional<std::vector<OpId>> schedule_of_part(const Problem& part, const Problem& whole,
                                                   IndexSpan<const OpId> schedule) {
   const ProblemIndex index(part);
-  const IndexVector<OpId> partner = partners(part, whole);
-  IndexVector<bool> has_partner(part.ops.size(), false);
+  const IdVector<OpId, OpId> partner = partners(part, whole);
+  IdVector<OpId, bool> has_partner(part.ops.size(), false);
   for (const OpId op : partner) {
-    if (op >= 0) has_partner[op] = true;
+    if (op != kNone) has_partner[op] = true;
   }
   Follower follower(index, std::move(has_partner));
   for (const OpId op : schedule) {
     stop_point();
     const OpId mine = partner[op];
-    if (mine >= 0 && !follower.run(mine)) return std::nullopt;
+    if (mine != kNone && !follower.run(mine)) return std::nullopt;
   }
-  for (OpId op = 0; op < index.op_count(); ++op) {
+  for (const OpId op : index.op_ids()) {
     if (!follower.has_run(op) && !follower.run(op)) return std::nullopt;
   }
   return without_idle_runs(index, follower.schedule());
 }
 
 void take_scratch_of_part(const Problem& part, Problem& whole) {
-  const std::vector<OpId> partner = partners(part, whole);
-  for (size_t i = 0; i < whole.ops.size(); ++i) {
-    if (partner[i] < 0) continue;
-    const Op& shorter = part.ops[static_cast<size_t>(partner[i])];
-    whole.ops[i].scratch_bytes = std::max(whole.ops[i].scratch_bytes, shorter.scratch_bytes);
+  const IdVector<OpId, OpId> partner = partners(part, whole);
+  for (const OpId id : whole.ops.ids()) {
+    if (partner[id] == kNone) continue;
+    const Op& shorter = part.ops[partner[id]];
+    whole.ops[id].scratch_bytes = std::max(whole.ops[id].scratch_bytes, shorter.scratch_bytes);
   }
 }
 

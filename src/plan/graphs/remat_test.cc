@@ -167,7 +167,7 @@ TEST(Search, Small_inputs_stay_where_big_outputs_are_made_again) {
     made.name = "op" + std::to_string(problem.ops.size());
     made.seconds = seconds;
     made.inputs = std::move(inputs);
-    made.outputs = {static_cast<StorageId>(problem.storages.size()) - 1};
+    made.outputs = {problem.storages.end_id() - 1};
     made.may_recompute = again;
     problem.ops.push_back(made);
     return made.outputs.front();
@@ -353,7 +353,7 @@ Problem in_place_chain() {
   problem.alignment = 1;
   const auto storage = [&](const char* name, int64_t bytes) {
     problem.storages.push_back({name, bytes, false});
-    return static_cast<StorageId>(problem.storages.size()) - 1;
+    return problem.storages.end_id() - 1;
   };
   const StorageId x = storage("x", 100);
   const StorageId y = storage("y", 80);
@@ -383,18 +383,18 @@ TEST(Remat, An_output_in_the_place_of_an_input_counts_once_and_destroys_it) {
   validate(problem);
   const Liveness live = analyse(problem, given_order(problem));
   EXPECT_EQ(live.step_bytes, (std::vector<int64_t>{100, 100, 200, 210}));
-  EXPECT_FALSE(check_schedule(problem, std::vector<OpId>{0, 1, 1, 2, 3}).empty());
-  EXPECT_TRUE(check_schedule(problem, std::vector<OpId>{0, 1, 0, 1, 2, 3}).empty());
+  EXPECT_FALSE(check_schedule(problem, testing::ops({0, 1, 1, 2, 3})).empty());
+  EXPECT_TRUE(check_schedule(problem, testing::ops({0, 1, 0, 1, 2, 3})).empty());
   EXPECT_EQ(working_set_bound(problem).bytes, 210);
 
   Problem late_reader = problem;
-  late_reader.ops[2].inputs.push_back(0);
+  late_reader.ops[OpId(2)].inputs.push_back(StorageId(0));
   EXPECT_THROW(validate(late_reader), std::exception);
   Problem kept = problem;
-  kept.keep.push_back(0);
+  kept.keep.push_back(StorageId(0));
   EXPECT_THROW(validate(kept), std::exception);
   Problem not_an_input = problem;
-  not_an_input.ops[3].reuses = {{3, 0}};
+  not_an_input.ops[OpId(3)].reuses = {{StorageId(3), StorageId(0)}};
   EXPECT_THROW(validate(not_an_input), std::exception);
 }
 
@@ -403,11 +403,11 @@ TEST(Remat, In_place_ops_are_planned_exactly) {
     Problem problem = random_training_graph(seed, {.forward_ops = 10});
     // Where the last reader of an input is a forward op, its output takes the place.
     const ProblemIndex before(problem);
-    for (StorageId id = 0; id < before.storage_count(); ++id) {
-      const auto& readers = before.consumers[static_cast<size_t>(id)];
-      if (readers.empty() || before.producer[static_cast<size_t>(id)] < 0) continue;
-      Op& op = problem.ops[static_cast<size_t>(readers.back())];
-      const bool is_kept = before.in_keep[static_cast<size_t>(id)];
+    for (const StorageId id : before.storage_ids()) {
+      const auto& readers = before.consumers[id];
+      if (readers.empty() || before.producer[id] == kNone) continue;
+      Op& op = problem.ops[readers.back()];
+      const bool is_kept = before.in_keep[id];
       if (!is_kept && op.reuses.empty()) op.reuses = {{op.outputs.front(), id}};
     }
     validate(problem);
@@ -427,11 +427,11 @@ TEST(Bound, Pinned_storages_count_beside_the_operands) {
   Problem problem;
   problem.alignment = 1;
   for (const int64_t bytes : {100, 10, 20, 1}) problem.storages.push_back({"s", bytes, false});
-  const auto op = [&](const char* name, std::vector<StorageId> inputs, StorageId output) {
+  const auto op = [&](const char* name, std::initializer_list<int32_t> inputs, int32_t output) {
     Op made;
     made.name = name;
-    made.inputs = std::move(inputs);
-    made.outputs = {output};
+    made.inputs = testing::storages(inputs);
+    made.outputs = {StorageId(output)};
     made.may_recompute = false;
     problem.ops.push_back(made);
   };
@@ -441,7 +441,7 @@ TEST(Bound, Pinned_storages_count_beside_the_operands) {
   op("end", {2, 0}, 3);
   EXPECT_EQ(working_set_bound(problem).bytes, 121);
   EXPECT_EQ(pinned_set_bound(problem).bytes, 130);
-  EXPECT_EQ(pinned_set_bound(problem).op, 2);
+  EXPECT_EQ(pinned_set_bound(problem).op, OpId(2));
 }
 
 TEST(Bound, Storages_of_other_branches_are_pinned_by_the_order) {
@@ -449,11 +449,11 @@ TEST(Bound, Storages_of_other_branches_are_pinned_by_the_order) {
   Problem problem;
   problem.alignment = 1;
   for (const int64_t bytes : {100, 10, 20, 1}) problem.storages.push_back({"s", bytes, false});
-  const auto op = [&](std::vector<StorageId> inputs, StorageId output) {
+  const auto op = [&](std::initializer_list<int32_t> inputs, int32_t output) {
     Op made;
     made.name = "op";
-    made.inputs = std::move(inputs);
-    made.outputs = {output};
+    made.inputs = testing::storages(inputs);
+    made.outputs = {StorageId(output)};
     made.may_recompute = false;
     problem.ops.push_back(made);
   };
@@ -465,7 +465,7 @@ TEST(Bound, Storages_of_other_branches_are_pinned_by_the_order) {
   EXPECT_EQ(pinned_set_bound(problem).bytes, 121);
   const WorkingSetBound bound = pinned_order_bound(StageGraph(index, given_order(problem)));
   EXPECT_EQ(bound.bytes, 130);
-  EXPECT_EQ(bound.op, 2);
+  EXPECT_EQ(bound.op, OpId(2));
 }
 
 TEST(Bound, No_schedule_of_the_order_is_below_it) {

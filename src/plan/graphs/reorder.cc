@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/id_vector.h"
 #include "base/index_vector.h"
 #include "base/stop.h"
 #include "plan/problem/liveness.h"
@@ -13,14 +14,14 @@ namespace {
 
 // Which op must run before which: makers before readers, every access to a written resident storage
 // on the same side of its writers, readers before the op that overwrites.
-IndexVector<std::vector<OpId>> successors_of(const ProblemIndex& index) {
-  IndexVector<std::set<OpId>> successors(index.op_count());
-  IndexVector<OpId> last_writer(index.storage_count(), -1);
-  IndexVector<std::vector<OpId>> readers(index.storage_count());
-  for (OpId id = 0; id < index.op_count(); ++id) {
+IdVector<OpId, std::vector<OpId>> successors_of(const ProblemIndex& index) {
+  IdVector<OpId, std::set<OpId>> successors(index.op_count());
+  IdVector<StorageId, OpId> last_writer(index.storage_count());
+  IdVector<StorageId, std::vector<OpId>> readers(index.storage_count());
+  for (const OpId id : index.op_ids()) {
     const Op& op = index.op(id);
     const auto after = [&](OpId before) {
-      if (before >= 0 && before != id) successors[before].insert(id);
+      if (before != kNone && before != id) successors[before].insert(id);
     };
     for (const StorageId input : op.inputs) {
       after(index.storage(input).resident ? last_writer[input] : index.producer[input]);
@@ -37,7 +38,7 @@ IndexVector<std::vector<OpId>> successors_of(const ProblemIndex& index) {
       for (const OpId reader : readers[input]) after(reader);
     }
   }
-  std::vector<std::vector<OpId>> lists;
+  IdVector<OpId, std::vector<OpId>> lists;
   for (const auto& each : successors) lists.emplace_back(each.begin(), each.end());
   return lists;
 }
@@ -65,18 +66,16 @@ std::vector<OpId> lower_peak_order(const ProblemIndex& index) {
   constexpr int32_t kMaxRounds = 4;
   IndexVector<OpId> order = given_order(index.problem);
   const auto successors = successors_of(index);
-  IndexVector<std::vector<OpId>> predecessors(successors.size());
-  for (size_t id = 0; id < successors.size(); ++id) {
-    for (const OpId next : successors[id]) {
-      predecessors[next].push_back(static_cast<OpId>(id));
-    }
+  IdVector<OpId, std::vector<OpId>> predecessors(successors.size());
+  for (const OpId id : index.op_ids()) {
+    for (const OpId next : successors[id]) predecessors[next].push_back(id);
   }
   Score best = score_of(index.problem, order);
-  IndexVector<size_t> position(order.size());
+  IdVector<OpId, size_t> position(order.size());
   int64_t trials = kMaxOperandsRead / (static_cast<int64_t>(order.size()) * 4 + 1);
   for (int32_t round = 0; round < kMaxRounds; ++round) {
     bool is_changed = false;
-    for (OpId id = 0; id < index.op_count(); ++id) {
+    for (const OpId id : index.op_ids()) {
       for (size_t i = 0; i < order.size(); ++i) position[order[i]] = i;
       const size_t here = position[id];
       size_t first = 0;

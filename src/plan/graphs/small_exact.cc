@@ -6,6 +6,7 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "base/id_vector.h"
 #include "base/index_vector.h"
 
 namespace snug::plan {
@@ -31,7 +32,7 @@ struct StateHash {
 struct Visit {
   double cost = 0;
   State from;
-  OpId op = -1;  // -1: a drop, or the start
+  OpId op;  // none: a drop, or the start
   bool is_done = false;
 };
 
@@ -40,12 +41,12 @@ class ExactSearch {
   ExactSearch(const ProblemIndex& index, int64_t budget_bytes, bool may_reorder)
       : index_(index), budget_bytes_(budget_bytes), may_reorder_(may_reorder) {
     bit_of_.assign(index.storage_count(), 0);
-    for (StorageId id = 0; id < index.storage_count(); ++id) {
+    for (const StorageId id : index.storage_ids()) {
       if (index.storage(id).resident) continue;
       bit_of_[id] = Mask{1} << bytes_.size();
       bytes_.push_back(index.storage(id).bytes);
     }
-    for (OpId id = 0; id < index.op_count(); ++id) {
+    for (const OpId id : index.op_ids()) {
       const Op& op = index.op(id);
       OpMasks masks;
       for (const StorageId input : op.inputs) masks.inputs |= bit_of_[input];
@@ -59,11 +60,11 @@ class ExactSearch {
       for (const auto& [resident, writes] : index.versions[id]) {
         // Writers of the version it sees have run, later ones have not.
         int32_t seen = 0;
-        for (OpId writer = 0; writer < index.op_count(); ++writer) {
+        for (const OpId writer : index.op_ids()) {
           const auto& outputs = index.op(writer).outputs;
           if (std::find(outputs.begin(), outputs.end(), resident) == outputs.end()) continue;
           if (writer != id)
-            (seen < writes ? masks_.back().after : masks_.back().before) |= Mask{1} << writer;
+            (seen < writes ? masks_.back().after : masks_.back().before) |= bit(writer);
           ++seen;
         }
       }
@@ -98,6 +99,7 @@ class ExactSearch {
     int64_t fixed_bytes = 0;
   };
 
+  static Mask bit(OpId op) { return Mask{1} << op.number(); }
   [[nodiscard]] int64_t bytes_of(Mask storages) const {
     int64_t bytes = 0;
     for (; storages != 0; storages &= storages - 1) bytes += bytes_[__builtin_ctzll(storages)];
@@ -106,16 +108,16 @@ class ExactSearch {
   // What every completion still costs: one run of each op that has not run.
   [[nodiscard]] double rest(Mask ran) const {
     double cost = 0;
-    for (OpId id = 0; id < index_.op_count(); ++id) {
-      if ((ran >> id & 1) == 0) cost += index_.op(id).seconds;
+    for (const OpId id : index_.op_ids()) {
+      if ((ran & bit(id)) == 0) cost += index_.op(id).seconds;
     }
     return cost;
   }
   // Whether anything that can still happen reads it.
   [[nodiscard]] Mask useful(Mask ran) const {
     Mask wanted = kept_;
-    for (OpId id = 0; id < index_.op_count(); ++id) {
-      if ((ran >> id & 1) == 0 || !index_.runs_once[id]) wanted |= masks_[id].inputs;
+    for (const OpId id : index_.op_ids()) {
+      if ((ran & bit(id)) == 0 || !index_.runs_once[id]) wanted |= masks_[id].inputs;
     }
     return wanted;
   }
@@ -132,12 +134,12 @@ class ExactSearch {
 
   void expand(const State& state, double cost) {
     bool is_short = false;  // of room, for something that could run
-    for (OpId id = 0; id < index_.op_count(); ++id) {
+    for (const OpId id : index_.op_ids()) {
       const OpMasks& op = masks_[id];
-      const bool has_run = (state.ran >> id & 1) != 0;
+      const bool has_run = (state.ran & bit(id)) != 0;
       if (has_run && index_.runs_once[id]) continue;
       if (has_run && (op.outputs & ~state.memory) == 0) continue;
-      if (!has_run && !may_reorder_ && (state.ran + 1) >> id != 1) continue;
+      if (!has_run && !may_reorder_ && state.ran + 1 != bit(id)) continue;
       if ((op.inputs & ~state.memory) != 0) continue;
       if ((op.after & ~state.ran) != 0 || (op.before & state.ran) != 0) continue;
       const Mask after = state.memory | op.outputs;
@@ -145,14 +147,14 @@ class ExactSearch {
         is_short = true;
         continue;
       }
-      reach({after & ~op.gone, state.ran | Mask{1} << id},
+      reach({after & ~op.gone, state.ran | bit(id)},
             {cost + index_.op(id).seconds, state, id, false});
     }
     if (!is_short) return;
     for (Mask left = state.memory; left != 0; left &= left - 1) {
       const Mask one = left & (~left + 1);
       if (bytes_of(one) == 0) continue;
-      reach({state.memory & ~one, state.ran}, {cost, state, -1, false});
+      reach({state.memory & ~one, state.ran}, {cost, state, kNone, false});
     }
   }
 
@@ -160,7 +162,7 @@ class ExactSearch {
     std::vector<OpId> path;
     while (state.ran != 0) {
       const Visit& visit = visits_[state];
-      if (visit.op >= 0) path.push_back(visit.op);
+      if (visit.op != kNone) path.push_back(visit.op);
       state = visit.from;
     }
     std::reverse(path.begin(), path.end());
@@ -170,9 +172,9 @@ class ExactSearch {
   const ProblemIndex& index_;
   int64_t budget_bytes_;
   bool may_reorder_;
-  IndexVector<Mask> bit_of_;
+  IdVector<StorageId, Mask> bit_of_;
   IndexVector<int64_t> bytes_;
-  IndexVector<OpMasks> masks_;
+  IdVector<OpId, OpMasks> masks_;
   Mask kept_ = 0;
   std::unordered_map<State, Visit, StateHash> visits_;
   struct IsLater {

@@ -3,13 +3,14 @@
 
 #include <algorithm>
 
+#include "base/id_vector.h"
 #include "base/index_vector.h"
 
 namespace snug::plan {
 
 StageGraph::StageGraph(const ProblemIndex& index, IndexSpan<const OpId> order)
     : op_count(index.op_count()), op_ids(order.begin(), order.end()) {
-  IndexVector<int32_t> compact(index.storage_count(), -1);
+  IdVector<StorageId, int32_t> compact(index.storage_count(), -1);
   for (int32_t t = 0; t < op_count; ++t) {
     for (const StorageId id : index.op(order[t]).outputs) {
       if (index.storage(id).resident) continue;
@@ -28,7 +29,7 @@ StageGraph::StageGraph(const ProblemIndex& index, IndexSpan<const OpId> order)
   };
   // How many writers of each resident storage have run; an op may run again while its version is
   // the present one.
-  IndexVector<std::vector<int32_t>> writers(index.storage_count());
+  IdVector<StorageId, std::vector<int32_t>> writers(index.storage_count());
   for (int32_t t = 0; t < op_count; ++t) {
     for (const StorageId id : index.op(order[t]).outputs) {
       if (index.storage(id).resident) writers[id].push_back(t);
@@ -117,7 +118,7 @@ WorkingSetBound pinned_order_bound(const StageGraph& graph) {
       if (!is_counted) bytes += graph.bytes[input];
     }
     for (const int32_t output : graph.outputs[stage]) bytes += graph.bytes[output];
-    if (bound.op < 0 || bytes > bound.bytes) bound = {bytes, graph.op_ids[stage]};
+    if (bound.op == kNone || bytes > bound.bytes) bound = {bytes, graph.op_ids[stage]};
   }
   return bound;
 }

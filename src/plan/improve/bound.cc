@@ -5,6 +5,7 @@
 #include <limits>
 #include <vector>
 
+#include "base/id_vector.h"
 #include "base/index_vector.h"
 #include "base/stop.h"
 #include "plan/improve/min_cut.h"
@@ -40,54 +41,53 @@ class MomentBound {
   /// `kept_seconds_per_byte`: what a byte that is live at the instant costs; 0 at all but the loss.
   MomentBound(const ProblemIndex& index, OpId moment, double kept_seconds_per_byte)
       : index_(index), network_(index.storage_count() + index.op_count() + 2) {
-    const auto ops = static_cast<size_t>(index.op_count());
-    IndexVector<bool> is_ancestor(ops, false);
-    IndexVector<bool> is_descendant(ops, false);
+    IdVector<OpId, bool> is_ancestor(index.op_count(), false);
+    IdVector<OpId, bool> is_descendant(index.op_count(), false);
     is_ancestor[moment] = is_descendant[moment] = true;
-    for (OpId id = moment; id >= 0; --id) {
+    for (const OpId id : IdRange(OpId(0), moment + 1).backwards()) {
       if (!is_ancestor[id]) continue;
       for (const StorageId input : index.op(id).inputs) {
         const OpId producer = index.producer[input];
-        if (producer >= 0) is_ancestor[producer] = true;
+        if (producer != kNone) is_ancestor[producer] = true;
       }
     }
-    for (OpId id = moment + 1; id < index.op_count(); ++id) {
+    for (const OpId id : IdRange(moment + 1, index.end_op())) {
       for (const StorageId input : index.op(id).inputs) {
         const OpId producer = index.producer[input];
-        if (producer >= 0 && is_descendant[producer]) is_descendant[id] = true;
+        if (producer != kNone && is_descendant[producer]) is_descendant[id] = true;
       }
     }
     is_ancestor[moment] = false;
 
     const auto is_made_before = [&](StorageId id) {
       const OpId producer = index.producer[id];
-      return producer >= 0 && is_ancestor[producer];
+      return producer != kNone && is_ancestor[producer];
     };
-    IndexVector<bool> is_wanted(index.storage_count(), false);
-    for (OpId id = moment + 1; id < index.op_count(); ++id) {
+    IdVector<StorageId, bool> is_wanted(index.storage_count(), false);
+    for (const OpId id : IdRange(moment + 1, index.end_op())) {
       if (!is_descendant[id]) continue;
       for (const StorageId input : index.op(id).inputs) is_wanted[input] = true;
     }
     for (const StorageId kept : index.problem.keep) is_wanted[kept] = true;
-    IndexVector<bool> is_operand(is_wanted.size(), false);
+    IdVector<StorageId, bool> is_operand(is_wanted.size(), false);
     for (const StorageId input : index.op(moment).inputs) is_operand[input] = true;
 
-    for (StorageId id = 0; id < index.storage_count(); ++id) {
+    for (const StorageId id : index.storage_ids()) {
       if (!is_made_before(id)) continue;
-      if (is_wanted[id]) network_.add_arc(source(), id, MinCut::kInfinite);
+      if (is_wanted[id]) network_.add_arc(source(), node_of(id), MinCut::kInfinite);
       const bool is_free = is_operand[id];
       const auto bytes = static_cast<double>(index.arena_bytes(id));
       const double seconds = kept_seconds_per_byte * bytes;
       const OpId producer = index.producer[id];
-      const int32_t arc = network_.add_arc(id, node_of(producer), seconds);
+      const int32_t arc = network_.add_arc(node_of(id), node_of(producer), seconds);
       if (!is_free) kept_arcs_.push_back({id, arc, bytes, seconds});
     }
-    for (OpId id = 0; id < moment; ++id) {
+    for (const OpId id : IdRange(OpId(0), moment)) {
       if (!is_ancestor[id]) continue;
       const bool is_fixed = index.runs_once[id];
       network_.add_arc(node_of(id), sink(), is_fixed ? MinCut::kInfinite : index.op(id).seconds);
       for (const StorageId input : index.op(id).inputs) {
-        if (is_made_before(input)) network_.add_arc(node_of(id), input, MinCut::kInfinite);
+        if (is_made_before(input)) network_.add_arc(node_of(id), node_of(input), MinCut::kInfinite);
       }
     }
     own_bytes_ = operand_bytes(index.problem, index.op(moment));
@@ -145,15 +145,17 @@ class MomentBound {
     point.value = cut - price * room;
     for (const KeptArc& each : kept_arcs_) {
       const OpId producer = index_.producer[each.id];
-      const bool is_kept =
-          network_.is_on_source_side(each.id) && !network_.is_on_source_side(node_of(producer));
+      const bool is_kept = network_.is_on_source_side(node_of(each.id)) &&
+                           !network_.is_on_source_side(node_of(producer));
       if (is_kept) point.kept += each.bytes;
     }
     point.seconds = cut - price * point.kept;
     return point;
   }
 
-  [[nodiscard]] int32_t node_of(OpId op) const { return index_.storage_count() + op; }
+  // Of the network: one for each storage, and behind them one for each op.
+  [[nodiscard]] int32_t node_of(StorageId id) const { return id.number(); }
+  [[nodiscard]] int32_t node_of(OpId op) const { return index_.storage_count() + op.number(); }
   [[nodiscard]] int32_t source() const { return index_.storage_count() + index_.op_count(); }
   [[nodiscard]] int32_t sink() const { return source() + 1; }
 
@@ -167,8 +169,8 @@ class MomentBound {
 // The first backward op that depends on the forward part. Ops before it (constants) say nothing
 // about what is kept.
 OpId loss_instant(const ProblemIndex& index) {
-  IndexVector<bool> depends(index.storage_count(), false);
-  for (OpId id = 0; id < index.op_count(); ++id) {
+  IdVector<StorageId, bool> depends(index.storage_count(), false);
+  for (const OpId id : index.op_ids()) {
     const Op& op = index.op(id);
     const bool reads = std::any_of(op.inputs.begin(), op.inputs.end(),
                                    [&](StorageId input) { return depends[input]; });
@@ -184,16 +186,16 @@ OpId loss_instant(const ProblemIndex& index) {
 
 WorkingSetBound working_set_bound(const Problem& problem) {
   WorkingSetBound bound;
-  for (size_t i = 0; i < problem.ops.size(); ++i) {
-    const int64_t bytes = operand_bytes(problem, problem.ops[i]);
-    if (bound.op < 0 || bytes > bound.bytes) bound = {bytes, static_cast<OpId>(i)};
+  for (const OpId id : problem.ops.ids()) {
+    const int64_t bytes = operand_bytes(problem, problem.ops[id]);
+    if (bound.op == kNone || bytes > bound.bytes) bound = {bytes, id};
   }
   return bound;
 }
 
 WorkingSetBound working_set_bound_beyond(const Problem& problem,
                                          std::span<const StorageId> together) {
-  IndexVector<bool> is_together(problem.storages.size(), false);
+  IdVector<StorageId, bool> is_together(problem.storages.size(), false);
   int64_t shared = 0;
   for (const StorageId id : together) {
     is_together[id] = true;
@@ -203,58 +205,58 @@ WorkingSetBound working_set_bound_beyond(const Problem& problem,
   bound.bytes = std::max<int64_t>(0, bound.bytes - shared);
   // Whichever op makes the last of them has all of them beside its other operands.
   WorkingSetBound last;
-  for (size_t i = 0; i < problem.ops.size(); ++i) {
-    const Op& op = problem.ops[i];
+  for (const OpId id : problem.ops.ids()) {
+    const Op& op = problem.ops[id];
     int64_t own = 0;
     for (const StorageId output : op.outputs) {
       if (is_together[output]) own += problem.storages[output].bytes;
     }
     if (own == 0) continue;
     const int64_t beside = operand_bytes(problem, op) - own;
-    if (last.op < 0 || beside < last.bytes) last = {beside, static_cast<OpId>(i)};
+    if (last.op == kNone || beside < last.bytes) last = {beside, id};
   }
   return last.bytes > bound.bytes ? last : bound;
 }
 
 WorkingSetBound pinned_set_bound(const Problem& problem) {
   const ProblemIndex index(problem);
-  const auto ops = static_cast<size_t>(index.op_count());
-  const size_t words = ops / 64 + 1;
-  const auto bit = [&](const IndexVector<uint64_t>& row, OpId id) {
-    return (row[id / 64] >> (static_cast<size_t>(id) % 64) & 1) != 0;
-  };
-  // Ancestors of every op, as bits.
-  IndexVector<IndexVector<uint64_t>> ancestors(ops, IndexVector<uint64_t>(words, 0));
-  for (OpId id = 0; id < index.op_count(); ++id) {
+  const int32_t ops = index.op_count();
+  const auto words = static_cast<size_t>(ops / 64 + 1);
+  using Bits = IndexVector<uint64_t>;
+  const auto bit = [](OpId id) { return uint64_t{1} << (id.number() % 64); };
+  const auto word_of = [](auto& row, OpId id) -> auto& { return row[id.number() / 64]; };
+  const auto has = [&](const Bits& row, OpId id) { return (word_of(row, id) & bit(id)) != 0; };
+  IdVector<OpId, Bits> ancestors(ops, Bits(words, 0));
+  for (const OpId id : index.op_ids()) {
     stop_point();
     auto& row = ancestors[id];
     for (const StorageId input : index.op(id).inputs) {
       const OpId producer = index.producer[input];
-      if (producer < 0) continue;
-      row[producer / 64] |= uint64_t{1} << (static_cast<size_t>(producer) % 64);
+      if (producer == kNone) continue;
+      word_of(row, producer) |= bit(producer);
       const auto& more = ancestors[producer];
       for (size_t word = 0; word < words; ++word) row[word] |= more[word];
     }
   }
   WorkingSetBound bound;
-  for (OpId id = 0; id < index.op_count(); ++id) {
+  for (const OpId id : index.op_ids()) {
     stop_point();
     const Op& op = index.op(id);
     int64_t bytes = operand_bytes(problem, op);
-    for (StorageId storage = 0; storage < index.storage_count(); ++storage) {
+    for (const StorageId storage : index.storage_ids()) {
       const OpId producer = index.producer[storage];
-      if (producer < 0 || !index.runs_once[producer] || index.arena_bytes(storage) == 0 ||
-          !bit(ancestors[id], producer))
+      if (producer == kNone || !index.runs_once[producer] || index.arena_bytes(storage) == 0 ||
+          !has(ancestors[id], producer))
         continue;
       const auto& readers = index.consumers[storage];
       if (std::find(readers.begin(), readers.end(), id) != readers.end()) continue;
       const bool is_read_later =
           index.in_keep[storage] || std::any_of(readers.begin(), readers.end(), [&](OpId reader) {
-            return bit(ancestors[reader], id);
+            return has(ancestors[reader], id);
           });
       if (is_read_later) bytes += index.arena_bytes(storage);
     }
-    if (bound.op < 0 || bytes > bound.bytes) bound = {bytes, id};
+    if (bound.op == kNone || bytes > bound.bytes) bound = {bytes, id};
   }
   return bound;
 }
@@ -265,11 +267,11 @@ double lower_bound_seconds(const Problem& problem, int64_t arena_budget_bytes) {
   if (problem.ops.size() > kMostCutOps) return seconds;
   const ProblemIndex index(problem);
   const OpId begin = loss_instant(index);
-  const OpId tail = index.op_count() - begin;
+  const int32_t tail = index.end_op() - begin;
   double extra = 0;
   // The loss instant, and a few moments of the backward part.
-  OpId before = -1;
-  for (const OpId eighths : {0, 1, 2, 4}) {
+  OpId before;
+  for (const int32_t eighths : {0, 1, 2, 4}) {
     const OpId moment = begin + tail * eighths / 8;
     if (tail <= 0 || moment == before) continue;
     before = moment;

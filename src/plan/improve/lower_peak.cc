@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/id_vector.h"
 #include "base/index_vector.h"
 #include "base/stop.h"
 #include "plan/problem/liveness.h"
@@ -37,7 +38,7 @@ class Timeline {
       : live_(static_cast<size_t>(index.storage_count())),
         writes_(static_cast<size_t>(index.storage_count())) {
     for (const LiveRange& range : view.live.ranges) {
-      if (!range.is_scratch) live_[range.storage].emplace_back(range.first, range.last);
+      if (!range.is_scratch()) live_[range.storage].emplace_back(range.first, range.last);
     }
     for (size_t step = 0; step < view.schedule.size(); ++step) {
       for (const StorageId output : index.op(view.schedule[step]).outputs) {
@@ -58,8 +59,8 @@ class Timeline {
   }
 
  private:
-  IndexVector<std::vector<std::pair<int32_t, int32_t>>> live_;  // [first, last] by storage
-  IndexVector<std::vector<int32_t>> writes_;                    // by storage
+  IdVector<StorageId, std::vector<std::pair<int32_t, int32_t>>> live_;  // [first, last] by storage
+  IdVector<StorageId, std::vector<int32_t>> writes_;                    // by storage
 };
 
 // The ops that make `wanted` from what is live before the step, in the given order; nothing where
@@ -98,8 +99,8 @@ struct Move {
 std::vector<Move> moves_at_peak(const ProblemIndex& index, const View& view,
                                 int32_t max_candidates) {
   const int32_t peak = view.live.peak_step;
-  IndexVector<int32_t> next_use(index.storage_count(), -1);
-  IndexVector<bool> is_used_now(index.storage_count(), false);
+  IdVector<StorageId, int32_t> next_use(index.storage_count(), -1);
+  IdVector<StorageId, bool> is_used_now(index.storage_count(), false);
   const Op& now = index.op(view.schedule[peak]);
   for (const auto* operands : {&now.inputs, &now.outputs}) {
     for (const StorageId id : *operands) is_used_now[id] = true;
@@ -112,11 +113,12 @@ std::vector<Move> moves_at_peak(const ProblemIndex& index, const View& view,
   const Timeline timeline(index, view);
   std::vector<Move> moves;
   for (const LiveRange& range : view.live.ranges) {
-    if (range.is_scratch || range.bytes == 0 || range.first >= peak || range.last <= peak) continue;
-    const auto id = static_cast<size_t>(range.storage);
+    if (range.is_scratch() || range.bytes == 0 || range.first >= peak || range.last <= peak)
+      continue;
+    const StorageId id = range.storage;
     stop_point();
     if (is_used_now[id] || next_use[id] < 0 || index.runs_once[index.producer[id]]) continue;
-    auto closure = closure_of(index, timeline, next_use[id], range.storage);
+    auto closure = closure_of(index, timeline, next_use[id], id);
     if (!closure) continue;
     double seconds = 0;
     for (const OpId op : *closure) seconds += index.op(op).seconds;

@@ -5,6 +5,7 @@
 #include <bit>
 #include <limits>
 
+#include "base/id_vector.h"
 #include "base/index_vector.h"
 #include "base/stop.h"
 
@@ -71,7 +72,7 @@ class SlackFiller {
         limit_bytes_(limit_bytes),
         is_removed_(schedule.size(), false),
         step_bytes_(step_bytes) {
-    IndexVector<int32_t> newest(index.storage_count(), -1);
+    IdVector<StorageId, int32_t> newest(index.storage_count(), -1);
     first_instance_.reserve(schedule.size() + 1);
     read_end_.reserve(schedule.size());
     instances_.reserve(schedule.size());

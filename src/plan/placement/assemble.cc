@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/id_vector.h"
 #include "base/index_vector.h"
 #include "base/stop.h"
 #include "plan/problem/liveness.h"
@@ -87,7 +88,7 @@ Plan plan_of(const Problem& problem, IndexSpan<const OpId> schedule, std::string
   plan.seconds = live.seconds;
   plan.steps.reserve(schedule.size());
   // Ranges come in the order of the steps' outputs, scratch last: one cursor walks them.
-  IndexVector<int64_t> current(problem.storages.size(), kResidentOffset);
+  IdVector<StorageId, int64_t> current(problem.storages.size(), kResidentOffset);
   size_t next_range = 0;
   for (const OpId id : schedule) {
     stop_point();

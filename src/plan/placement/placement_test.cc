@@ -43,9 +43,9 @@ std::vector<LiveRange> random_ranges(uint64_t seed, size_t count, int32_t steps,
   for (size_t i = 0; i < count; ++i) {
     const auto a = static_cast<int32_t>(random() % static_cast<uint64_t>(steps));
     const auto b = static_cast<int32_t>(random() % static_cast<uint64_t>(steps));
-    ranges.push_back({static_cast<StorageId>(i), std::min(a, b), std::max(a, b),
+    ranges.push_back({StorageId(i), std::min(a, b), std::max(a, b),
                       static_cast<int64_t>(random() % static_cast<uint64_t>(max_units + 1)),
-                      false});
+                      kNone});
   }
   return ranges;
 }
@@ -72,16 +72,17 @@ std::vector<LiveRange> read_csv(const std::string& name) {
   while (std::getline(file, line)) {
     long long id = 0, lower = 0, upper = 0, size = 0;
     if (std::sscanf(line.c_str(), "%lld,%lld,%lld,%lld", &id, &lower, &upper, &size) != 4) continue;
-    ranges.push_back({static_cast<StorageId>(id), static_cast<int32_t>(lower),
-                      static_cast<int32_t>(upper) - 1, size, false});
+    ranges.push_back(
+        {StorageId(id), static_cast<int32_t>(lower), static_cast<int32_t>(upper) - 1, size, kNone});
   }
   return ranges;
 }
 
 TEST(Placement, Nothing_and_zero_bytes_take_no_room) {
   EXPECT_EQ(place({}).height, 0);
-  const std::vector<LiveRange> ranges = {
-      {0, 0, 5, 0, false}, {1, 0, 5, 64, false}, {2, 2, 2, 0, false}};
+  const std::vector<LiveRange> ranges = {{StorageId(0), 0, 5, 0, kNone},
+                                         {StorageId(1), 0, 5, 64, kNone},
+                                         {StorageId(2), 2, 2, 0, kNone}};
   const Placement placement = place(ranges);
   EXPECT_EQ(placement.height, 64);
   EXPECT_EQ(placement.offsets.size(), 3u);
@@ -118,7 +119,7 @@ std::vector<LiveRange> nearly_equal_ranges(uint64_t seed) {
     const auto end = live.begin() + last + 1;
     if (std::any_of(begin, end, [&](int64_t used) { return used + bytes > 8000; })) continue;
     std::for_each(begin, end, [&](int64_t& used) { used += bytes; });
-    ranges.push_back({static_cast<StorageId>(ranges.size()), first, last, bytes, false});
+    ranges.push_back({StorageId(ranges.size()), first, last, bytes, kNone});
   }
   return ranges;
 }
@@ -164,9 +165,10 @@ TEST(Placement, Exact_search_equals_brute_force_on_small_instances) {
 TEST(Placement, Exact_search_proves_that_the_load_is_out_of_reach) {
   int32_t above_load = 0;
   for (uint64_t seed = 0; seed < 25; ++seed) {
-    std::vector<LiveRange> ranges = {{0, 1, 2, 2, false}, {1, 1, 4, 2, false}, {2, 5, 5, 3, false},
-                                     {3, 0, 0, 3, false}, {4, 4, 5, 3, false}, {5, 2, 4, 2, false},
-                                     {6, 0, 1, 3, false}};
+    std::vector<LiveRange> ranges = {{StorageId(0), 1, 2, 2, kNone}, {StorageId(1), 1, 4, 2, kNone},
+                                     {StorageId(2), 5, 5, 3, kNone}, {StorageId(3), 0, 0, 3, kNone},
+                                     {StorageId(4), 4, 5, 3, kNone}, {StorageId(5), 2, 4, 2, kNone},
+                                     {StorageId(6), 0, 1, 3, kNone}};
     if (seed > 0) ranges.push_back(random_ranges(seed, 1, 6, 3).front());
     const int64_t load = load_of(ranges);
     const int64_t best = brute_force_height(ranges);
@@ -207,7 +209,7 @@ TEST(Placement, A_packing_without_gaps_is_found_again) {
     }
     std::vector<LiveRange> ranges;
     for (const Cut& cut : cuts)
-      ranges.push_back({0, cut.begin, cut.end - 1, cut.top - cut.bottom, false});
+      ranges.push_back({StorageId(0), cut.begin, cut.end - 1, cut.top - cut.bottom, kNone});
     const auto found = place_exact(ranges, 1000, 2'000'000);
     ASSERT_EQ(found.end, SearchEnd::solved) << count;
     EXPECT_TRUE(is_disjoint(ranges, found.placement)) << count;
@@ -221,7 +223,7 @@ TEST(Placement, A_packing_without_gaps_is_found_again) {
 TEST(Placement, States_that_hand_over_in_turns_reach_the_load) {
   std::vector<LiveRange> ranges;
   const auto add = [&](int32_t first, int32_t last, int64_t bytes) {
-    ranges.push_back({static_cast<StorageId>(ranges.size()), first, last, bytes, false});
+    ranges.push_back({StorageId(ranges.size()), first, last, bytes, kNone});
   };
   for (int32_t step = 0; step < 500; ++step) {
     const int32_t now = 4 * step;
@@ -250,7 +252,7 @@ TEST(Placement, A_thousand_ranges_around_the_peak_are_one_group_of_the_core) {
       range.last += 1000;
     }
     for (int32_t i = 0; i < 1000; ++i)
-      ranges.push_back({static_cast<StorageId>(ranges.size()), i, 2010 - i, 3, false});
+      ranges.push_back({StorageId(ranges.size()), i, 2010 - i, 3, kNone});
     const int64_t load = load_of(ranges);
     const PlacementWithin found = place_around_core(ranges, load, {{}, kNoHeight});
     ASSERT_EQ(found.placement.height, load) << seed;
@@ -289,8 +291,9 @@ TEST(Placement, A_hard_instance_is_placed_validly_within_limits_and_always_alike
 TEST(Placement, A_stack_of_two_thousand_ranges_hits_the_load) {
   std::vector<LiveRange> ranges;
   for (int32_t i = 0; i < 1000; ++i) {
-    ranges.push_back({i, i, 4000 - i, 64 * (1 + i % 7), false});       // nested
-    ranges.push_back({i, 2 * i, 2 * i + 1, 64 * (1 + i % 5), false});  // short-lived beside them
+    ranges.push_back({StorageId(i), i, 4000 - i, 64 * (1 + i % 7), kNone});  // nested
+    ranges.push_back(
+        {StorageId(i), 2 * i, 2 * i + 1, 64 * (1 + i % 5), kNone});  // short-lived beside them
   }
   const Placement placement = place(ranges);
   EXPECT_EQ(placement.height, load_of(ranges));
@@ -303,10 +306,11 @@ std::vector<LiveRange> kept_and_gathered(int32_t layers) {
   std::vector<LiveRange> ranges;
   for (int32_t i = 0; i < layers; ++i) {
     const int32_t back = 4 * layers - 2 * i;
-    ranges.push_back({i, 2 * i, back, 4096, false});
-    ranges.push_back({i, 2 * i, 2 * i + 1, 4096, false});
-    ranges.push_back({i, back - 1, back, 4096, false});
-    for (int32_t k = 0; k < 4; ++k) ranges.push_back({i, back, 4 * layers + 1, 64, false});
+    ranges.push_back({StorageId(i), 2 * i, back, 4096, kNone});
+    ranges.push_back({StorageId(i), 2 * i, 2 * i + 1, 4096, kNone});
+    ranges.push_back({StorageId(i), back - 1, back, 4096, kNone});
+    for (int32_t k = 0; k < 4; ++k)
+      ranges.push_back({StorageId(i), back, 4 * layers + 1, 64, kNone});
   }
   return ranges;
 }

@@ -14,11 +14,11 @@ using State = std::pair<Mask, Mask>;  // storages in memory, ops that have run
 }  // namespace
 
 std::optional<double> fewest_seconds(const Problem& problem, int64_t budget_bytes) {
-  const auto bit = [](int32_t id) { return Mask{1} << id; };
+  const auto bit = [](auto id) { return Mask{1} << id.number(); };
   const auto bytes_of = [&](Mask storages) {
     int64_t bytes = 0;
-    for (size_t id = 0; id < problem.storages.size(); ++id) {
-      if ((storages >> id & 1) != 0) bytes += problem.storages[id].bytes;
+    for (const StorageId id : problem.storages.ids()) {
+      if ((storages & bit(id)) != 0) bytes += problem.storages[id].bytes;
     }
     return bytes;
   };
@@ -26,8 +26,8 @@ std::optional<double> fewest_seconds(const Problem& problem, int64_t budget_byte
     Mask inputs = 0;
     Mask outputs = 0;
   };
-  std::vector<Needs> needs(problem.ops.size());
-  for (size_t op = 0; op < problem.ops.size(); ++op) {
+  IdVector<OpId, Needs> needs(problem.ops.size());
+  for (const OpId op : problem.ops.ids()) {
     for (const StorageId id : problem.ops[op].inputs) {
       if (!problem.storages[id].resident) needs[op].inputs |= bit(id);
     }
@@ -35,7 +35,7 @@ std::optional<double> fewest_seconds(const Problem& problem, int64_t budget_byte
   }
   Mask kept = 0;
   for (const StorageId id : problem.keep) kept |= bit(id);
-  const Mask all_ops = bit(static_cast<int32_t>(problem.ops.size())) - 1;
+  const Mask all_ops = bit(problem.ops.end_id()) - 1;
 
   // Dijkstra; dropping a storage costs nothing.
   std::map<State, double> best;
@@ -55,16 +55,16 @@ std::optional<double> fewest_seconds(const Problem& problem, int64_t budget_byte
     if (best[state] < seconds) continue;
     const auto [memory, ran] = state;
     if (ran == all_ops && (memory & kept) == kept) return seconds;
-    for (size_t id = 0; id < problem.storages.size(); ++id) {
-      if ((memory >> id & 1) != 0) reach({memory & ~bit(static_cast<int32_t>(id)), ran}, seconds);
+    for (const StorageId id : problem.storages.ids()) {
+      if ((memory & bit(id)) != 0) reach({memory & ~bit(id), ran}, seconds);
     }
-    for (size_t op = 0; op < problem.ops.size(); ++op) {
-      const bool has_run = (ran >> op & 1) != 0;
+    for (const OpId op : problem.ops.ids()) {
+      const bool has_run = (ran & bit(op)) != 0;
       if (has_run && !problem.ops[op].may_recompute) continue;
       if ((needs[op].inputs & ~memory) != 0) continue;
       const Mask after = memory | needs[op].outputs;
       if (bytes_of(after) + problem.ops[op].scratch_bytes > budget_bytes) continue;
-      reach({after, ran | bit(static_cast<int32_t>(op))}, seconds + problem.ops[op].seconds);
+      reach({after, ran | bit(op)}, seconds + problem.ops[op].seconds);
     }
   }
   return std::nullopt;

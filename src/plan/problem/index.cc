@@ -3,33 +3,32 @@
 
 #include <algorithm>
 
-#include "base/index_vector.h"
+#include "base/id_vector.h"
 #include "base/stop.h"
 
 namespace snug::plan {
 
 ProblemIndex::ProblemIndex(const Problem& problem_in)
     : problem(problem_in),
-      producer(problem.storages.size(), -1),
+      producer(problem.storages.size(), kNone),
       consumers(problem.storages.size()),
       runs_once(problem.ops.size(), false),
       in_keep(problem.storages.size(), false),
       versions(problem.ops.size()) {
-  IndexVector<bool> is_written(problem.storages.size(), false);
+  IdVector<StorageId, bool> is_written(problem.storages.size(), false);
   for (const Op& each : problem.ops) {
     for (const StorageId id : each.outputs) {
       if (storage(id).resident) is_written[id] = true;
     }
   }
-  IndexVector<int32_t> writes(problem.storages.size(), 0);
-  backward_begin = op_count();
-  for (OpId id = 0; id < op_count(); ++id) {
+  IdVector<StorageId, int32_t> writes(problem.storages.size(), 0);
+  backward_begin = end_op();
+  for (const OpId id : op_ids()) {
     stop_point();
     const Op& each = op(id);
-    const auto position = static_cast<size_t>(id);
-    runs_once[position] = !each.may_recompute;
+    runs_once[id] = !each.may_recompute;
     const auto see_version = [&](StorageId seen) {
-      auto& list = versions[position];
+      auto& list = versions[id];
       const std::pair entry{seen, writes[seen]};
       if (std::find(list.begin(), list.end(), entry) == list.end()) list.push_back(entry);
     };
@@ -39,7 +38,7 @@ ProblemIndex::ProblemIndex(const Problem& problem_in)
     }
     for (const StorageId output : each.outputs) {
       if (storage(output).resident) {
-        runs_once[position] = true;
+        runs_once[id] = true;
         see_version(output);
       } else {
         producer[output] = id;
@@ -48,7 +47,7 @@ ProblemIndex::ProblemIndex(const Problem& problem_in)
     for (const StorageId output : each.outputs) {
       if (storage(output).resident) ++writes[output];
     }
-    if (backward_begin == op_count() &&
+    if (backward_begin == end_op() &&
         (each.phase == Phase::backward || each.phase == Phase::update)) {
       backward_begin = id;
     }

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/index_vector.h"
+#include "base/id_vector.h"
 #include "plan/problem/plan.h"
 
 namespace snug::plan {
@@ -17,21 +17,26 @@ struct ProblemIndex {
   explicit ProblemIndex(const Problem& problem_in);
 
   const Problem& problem;
-  IndexVector<OpId> producer;                // per storage; -1 where none (resident storages)
-  IndexVector<std::vector<OpId>> consumers;  // per storage, in the given order
-  IndexVector<bool> runs_once;               // per op: not recomputable, or writes resident storage
-  IndexVector<bool> in_keep;                 // per storage
-  /// Per op: the resident storages it sees (reads or writes) and how many writers ran before it in
+  IdVector<StorageId, OpId> producer;                // none: a resident storage
+  IdVector<StorageId, std::vector<OpId>> consumers;  // in the given order
+  IdVector<OpId, bool> runs_once;                    // not recomputable, or writes resident storage
+  IdVector<StorageId, bool> in_keep;
+  /// The resident storages an op sees (reads or writes) and how many writers ran before it in
   /// the given order. Only storages that are written at all are listed.
-  IndexVector<std::vector<std::pair<StorageId, int32_t>>> versions;
+  IdVector<OpId, std::vector<std::pair<StorageId, int32_t>>> versions;
   /// The first op of phase backward or update: ops before it are the forward part, the others the
   /// backward part.
-  OpId backward_begin = 0;
+  OpId backward_begin;
 
   [[nodiscard]] int32_t op_count() const { return static_cast<int32_t>(problem.ops.size()); }
   [[nodiscard]] int32_t storage_count() const {
     return static_cast<int32_t>(problem.storages.size());
   }
+  [[nodiscard]] IdRange<OpId> op_ids() const { return problem.ops.ids(); }
+  [[nodiscard]] IdRange<OpId> forward_ids() const { return {OpId(0), backward_begin}; }
+  [[nodiscard]] IdRange<OpId> backward_ids() const { return {backward_begin, end_op()}; }
+  [[nodiscard]] OpId end_op() const { return problem.ops.end_id(); }
+  [[nodiscard]] IdRange<StorageId> storage_ids() const { return problem.storages.ids(); }
   [[nodiscard]] const Op& op(OpId id) const { return problem.ops[id]; }
   [[nodiscard]] const Storage& storage(StorageId id) const { return problem.storages[id]; }
   /// 0 for resident storages: they take nothing from the arena.

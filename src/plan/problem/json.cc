@@ -23,7 +23,28 @@ std::vector<T> integers(const io::JsonValue& list) {
   return values;
 }
 
-int32_t id_at(const io::JsonValue& object, const char* name) {
+template <class Id>
+std::vector<Id> ids(const io::JsonValue& list) {
+  std::vector<Id> values;
+  for (const int32_t number : integers<int32_t>(list)) values.emplace_back(number);
+  return values;
+}
+
+template <class Id>
+std::vector<int32_t> numbers_of(const std::vector<Id>& ids) {
+  std::vector<int32_t> numbers;
+  for (const Id id : ids) numbers.push_back(id.number());
+  return numbers;
+}
+
+std::vector<std::pair<int32_t, int32_t>> numbers_of(
+    const std::vector<std::pair<StorageId, StorageId>>& pairs) {
+  std::vector<std::pair<int32_t, int32_t>> numbers;
+  for (const auto& [a, b] : pairs) numbers.emplace_back(a.number(), b.number());
+  return numbers;
+}
+
+int32_t number_at(const io::JsonValue& object, const char* name) {
   constexpr int64_t kLargest = std::numeric_limits<int32_t>::max();
   return static_cast<int32_t>(object.at(name).as_int(-kLargest - 1, kLargest));
 }
@@ -57,18 +78,18 @@ std::string to_json(const Problem& problem) {
                    {"scope", op.scope.str()},
                    {"phase", kPhases[static_cast<size_t>(op.phase)]},
                    {"seconds", op.seconds},
-                   {"inputs", op.inputs},
-                   {"outputs", op.outputs},
+                   {"inputs", numbers_of(op.inputs)},
+                   {"outputs", numbers_of(op.outputs)},
                    {"scratch_bytes", op.scratch_bytes},
                    {"may_recompute", op.may_recompute},
                    {"is_expensive", op.is_expensive},
                    {"signature", op.signature},
-                   {"reuses", op.reuses}});
+                   {"reuses", numbers_of(op.reuses)}});
     if (!op.parts.empty()) ops.back()["parts"] = op.parts;
   }
   return Json{{"storages", storages},
               {"ops", ops},
-              {"keep", problem.keep},
+              {"keep", numbers_of(problem.keep)},
               {"alignment", problem.alignment},
               {"kept_seconds_per_byte", problem.kept_seconds_per_byte}}
       .dump();
@@ -89,21 +110,21 @@ Problem problem_from_json(std::string_view text) {
     op.scope = each.get_string("scope");
     op.phase = phase_from(each.at("phase"));
     op.seconds = each.get_double("seconds");
-    op.inputs = integers<StorageId>(each.at("inputs"));
-    op.outputs = integers<StorageId>(each.at("outputs"));
+    op.inputs = ids<StorageId>(each.at("inputs"));
+    op.outputs = ids<StorageId>(each.at("outputs"));
     op.scratch_bytes = each.get_int("scratch_bytes");
     op.may_recompute = each.get_bool("may_recompute");
     op.is_expensive = each.get_bool("is_expensive");
     op.signature = each.at("signature").as_unsigned();
     for_each(each.at("reuses"), [&](const io::JsonValue& pair) {
-      const auto ids = integers<StorageId>(pair);
-      if (ids.size() != 2) pair.fail("is no pair of storages");
-      op.reuses.emplace_back(ids[0], ids[1]);
+      const auto both = ids<StorageId>(pair);
+      if (both.size() != 2) pair.fail("is no pair of storages");
+      op.reuses.emplace_back(both[0], both[1]);
     });
     if (each.has("parts")) op.parts = integers<int32_t>(each.at("parts"));
     problem.ops.push_back(std::move(op));
   });
-  problem.keep = integers<StorageId>(json.at("keep"));
+  problem.keep = ids<StorageId>(json.at("keep"));
   problem.alignment = json.get_int("alignment");
   problem.kept_seconds_per_byte = json.get_double("kept_seconds_per_byte");
   return problem;
@@ -112,7 +133,7 @@ Problem problem_from_json(std::string_view text) {
 std::string to_json(const Plan& plan) {
   Json steps = Json::array();
   for (const Step& step : plan.steps) {
-    steps.push_back({{"op", step.op},
+    steps.push_back({{"op", step.op.number()},
                      {"inputs", step.input_offsets},
                      {"outputs", step.output_offsets},
                      {"scratch", step.scratch_offset}});
@@ -120,12 +141,13 @@ std::string to_json(const Plan& plan) {
   Json ranges = Json::array();
   for (size_t i = 0; i < plan.live_ranges.size(); ++i) {
     const LiveRange& range = plan.live_ranges[i];
-    ranges.push_back({{"storage", range.storage},
-                      {"first", range.first},
-                      {"last", range.last},
-                      {"bytes", range.bytes},
-                      {"is_scratch", range.is_scratch},
-                      {"offset", plan.offsets[i]}});
+    ranges.push_back(
+        {{"storage", (range.is_scratch() ? range.scratch_of.number() : range.storage.number())},
+         {"first", range.first},
+         {"last", range.last},
+         {"bytes", range.bytes},
+         {"is_scratch", range.is_scratch()},
+         {"offset", plan.offsets[i]}});
   }
   return Json{{"strategy", plan.strategy},     {"steps", steps},
               {"live_ranges", ranges},         {"arena_bytes", plan.arena_bytes},
@@ -142,17 +164,20 @@ Plan plan_from_json(const io::JsonValue& json) {
   Plan plan;
   plan.strategy = json.get_string("strategy");
   for_each(json.at("steps"), [&](const io::JsonValue& each) {
-    plan.steps.push_back({id_at(each, "op"), integers<int64_t>(each.at("inputs")),
+    plan.steps.push_back({OpId(number_at(each, "op")), integers<int64_t>(each.at("inputs")),
                           integers<int64_t>(each.at("outputs")), each.get_int("scratch")});
   });
   for_each(json.at("live_ranges"), [&](const io::JsonValue& each) {
-    plan.live_ranges.push_back({id_at(each, "storage"), id_at(each, "first"), id_at(each, "last"),
-                                each.get_int("bytes"), each.get_bool("is_scratch")});
+    const int32_t id = number_at(each, "storage");  // of the op where it is scratch
+    const bool is_scratch = each.get_bool("is_scratch");
+    plan.live_ranges.push_back({StorageId(is_scratch ? -1 : id), number_at(each, "first"),
+                                number_at(each, "last"), each.get_int("bytes"),
+                                OpId(is_scratch ? id : -1)});
     plan.offsets.push_back(each.get_int("offset"));
   });
   plan.arena_bytes = json.get_int("arena_bytes");
   plan.load_bytes = json.get_int("load_bytes");
-  plan.peak_step = id_at(json, "peak_step");
+  plan.peak_step = number_at(json, "peak_step");
   plan.seconds = json.get_double("seconds");
   return plan;
 }

@@ -13,13 +13,13 @@ namespace {
 
 TEST(Json, Problems_and_plans_come_back_exactly) {
   Problem problem = testing::encoder({.layers = 2, .accumulates = false});
-  problem.ops[3].seconds = 1.0 / 3.0;
-  problem.ops[4].signature = ~uint64_t{0};
+  problem.ops[OpId(3)].seconds = 1.0 / 3.0;
+  problem.ops[OpId(4)].signature = ~uint64_t{0};
   problem.kept_seconds_per_byte = 1.0 / 7.0;
   problem.ops.front().is_expensive = true;
-  problem.ops[2].parts = {0, 3};
-  problem.storages[1].is_marked = true;
-  problem.ops[5].name = "quote\" and ü";
+  problem.ops[OpId(2)].parts = {0, 3};
+  problem.storages[StorageId(1)].is_marked = true;
+  problem.ops[OpId(5)].name = "quote\" and ü";
   EXPECT_EQ(problem_from_json(to_json(problem)), problem);
   const Frontier frontier = build_frontier(problem);
   for (const Plan& plan : frontier.plans()) EXPECT_EQ(plan_from_json(to_json(plan)), plan);

@@ -2,27 +2,27 @@
 #include "plan/problem/liveness.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "base/check.h"
+#include "base/id_vector.h"
 #include "base/index_vector.h"
 #include "base/stop.h"
 
 namespace snug::plan {
 
 std::vector<OpId> given_order(const Problem& problem) {
-  std::vector<OpId> order(problem.ops.size());
-  std::iota(order.begin(), order.end(), 0);
-  return order;
+  const IdRange<OpId> ids = problem.ops.ids();
+  return {ids.begin(), ids.end()};
 }
 
 Liveness analyse(const Problem& problem, IndexSpan<const OpId> schedule) {
   Liveness result;
   result.ranges.reserve(schedule.size() * 2);
   const auto steps = static_cast<int32_t>(schedule.size());
-  IndexVector<int32_t> current(problem.storages.size(), -1);  // the newest instance of each storage
-  IndexVector<int32_t> runs(problem.ops.size(), 0);
+  IdVector<StorageId, int32_t> current(problem.storages.size(),
+                                       -1);  // the newest instance of each storage
+  IdVector<OpId, int32_t> runs(problem.ops.size(), 0);
   std::vector<std::pair<int32_t, int32_t>> taken;  // a range and the one whose place it takes
   IndexVector<int64_t> wider(schedule.size(),
                              0);  // bytes of overwritten inputs beyond the outputs'
@@ -50,7 +50,7 @@ Liveness analyse(const Problem& problem, IndexSpan<const OpId> schedule) {
       const Storage& storage = problem.storages[output];
       if (storage.resident) continue;
       current[output] = static_cast<int32_t>(result.ranges.size());
-      result.ranges.push_back({output, step, step, storage.bytes, false});
+      result.ranges.push_back({output, step, step, storage.bytes, kNone});
     }
     for (const auto& [output, input] : op.reuses) {
       LiveRange& before = result.ranges[current[input]];
@@ -59,7 +59,7 @@ Liveness analyse(const Problem& problem, IndexSpan<const OpId> schedule) {
       taken.emplace_back(current[output], current[input]);
       current[input] = -1;
     }
-    if (op.scratch_bytes > 0) result.ranges.push_back({id, step, step, op.scratch_bytes, true});
+    if (op.scratch_bytes > 0) result.ranges.push_back({kNone, step, step, op.scratch_bytes, id});
   }
   result.place_of.assign(result.ranges.size(), -1);
   for (const auto& [range, place] : taken) result.place_of[range] = place;
@@ -76,7 +76,7 @@ Liveness analyse(const Problem& problem, IndexSpan<const OpId> schedule) {
   }
   // Summed in the order of the ops, so that the same runs in another order give the same number to
   // the bit.
-  for (size_t id = 0; id < runs.size(); ++id) result.seconds += runs[id] * problem.ops[id].seconds;
+  for (const OpId id : runs.ids()) result.seconds += runs[id] * problem.ops[id].seconds;
   result.seconds += static_cast<double>(result.kept_bytes) * problem.kept_seconds_per_byte;
 
   IndexVector<int64_t> change(schedule.size() + 1, 0);

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "base/index_vector.h"
+#include "base/id_vector.h"
 #include "base/stop.h"
 #include "plan/problem/index.h"
 #include "plan/problem/liveness.h"
@@ -16,12 +16,12 @@ namespace {
 // and all that touch a resident storage that it writes. It moves directly behind that root; updates
 // with one root keep their order.
 std::vector<OpId> backward_order(const ProblemIndex& index) {
-  const auto storages = static_cast<size_t>(index.storage_count());
-  IndexVector<OpId> touch_root(storages, -1);  // largest root of any reader, writer or maker
-  IndexVector<OpId> write_root(storages, -1);  // of writers and makers
-  IndexVector<std::vector<OpId>> behind(index.op_count());
+  const int32_t storages = index.storage_count();
+  IdVector<StorageId, OpId> touch_root(storages);  // largest root of any reader, writer or maker
+  IdVector<StorageId, OpId> write_root(storages);  // of writers and makers
+  IdVector<OpId, std::vector<OpId>> behind(index.op_count());
   std::vector<OpId> order;
-  for (OpId id = 0; id < index.op_count(); ++id) {
+  for (const OpId id : index.op_ids()) {
     stop_point();
     const Op& op = index.op(id);
     OpId root = id;
@@ -36,12 +36,11 @@ std::vector<OpId> backward_order(const ProblemIndex& index) {
       touched = std::max(touched, root);
     }
     for (const StorageId output : op.outputs) {
-      const auto position = static_cast<size_t>(output);
-      write_root[position] = std::max(write_root[position], root);
-      touch_root[position] = std::max(touch_root[position], root);
+      write_root[output] = std::max(write_root[output], root);
+      touch_root[output] = std::max(touch_root[output], root);
     }
   }
-  for (OpId id = index.backward_begin; id < index.op_count(); ++id) {
+  for (const OpId id : index.backward_ids()) {
     if (index.op(id).phase == Phase::update && id > index.backward_begin) continue;
     order.push_back(id);
     const auto& followers = behind[id];
@@ -56,7 +55,7 @@ std::vector<OpId> prompt_update_order(const Problem& problem) {
   std::vector<OpId> order = given_order(problem);
   const ProblemIndex index(problem);
   const std::vector<OpId> tail = backward_order(index);
-  std::copy(tail.begin(), tail.end(), order.begin() + index.backward_begin);
+  std::copy(tail.begin(), tail.end(), order.end() - static_cast<std::ptrdiff_t>(tail.size()));
   return order;
 }
 

@@ -6,14 +6,14 @@
 
 #include <vector>
 
-#include "base/index_vector.h"
+#include "base/id_vector.h"
 #include "plan/problem/plan.h"
 
 namespace snug::plan {
 
 struct OrderedProblem {
-  Problem problem;             // the same storages; ops in the new order
-  IndexVector<OpId> original;  // per op: its id in the given problem
+  Problem problem;                // the same storages; ops in the new order
+  IdVector<OpId, OpId> original;  // ids in the given problem
 };
 
 [[nodiscard]] OrderedProblem with_prompt_updates(const Problem& problem);

@@ -17,9 +17,8 @@ PeakReport peak_report(const Problem& problem, const Plan& plan) {
   report.op_scope = op.scope;
   for (const LiveRange& range : plan.live_ranges) {
     if (range.first > plan.peak_step || range.last < plan.peak_step || range.bytes == 0) continue;
-    const auto id = static_cast<size_t>(range.storage);
-    std::string name =
-        range.is_scratch ? "scratch of " + problem.ops[id].name : problem.storages[id].name;
+    std::string name = range.is_scratch() ? "scratch of " + problem.ops[range.scratch_of].name
+                                          : problem.storages[range.storage].name;
     report.rows.push_back({std::move(name), range.bytes, range.first, range.last});
   }
   std::stable_sort(

@@ -17,13 +17,14 @@
 #include <utility>
 #include <vector>
 
+#include "base/id_vector.h"
 #include "base/index_vector.h"
 #include "base/shared_text.h"
 
 namespace snug::plan {
 
-using StorageId = int32_t;
-using OpId = int32_t;
+using StorageId = Id<struct StorageTag>;
+using OpId = Id<struct OpTag>;
 inline constexpr int64_t kResidentOffset = -1;  // the storage is not in the arena
 
 enum class Phase : uint8_t { prologue, forward, backward, update };
@@ -60,8 +61,8 @@ struct Op {
 
 /// One training step (or evaluation, or update) as the planner sees it. `ops` is one valid order.
 struct Problem {
-  IndexVector<Storage> storages;
-  IndexVector<Op> ops;
+  IdVector<StorageId, Storage> storages;
+  IdVector<OpId, Op> ops;
   std::vector<StorageId> keep;  // live at the end; resident ones may be named and cost nothing
   int64_t alignment = 64;
   /// For each byte that lives across the loss: it is written to memory and read back from there,
@@ -70,20 +71,22 @@ struct Problem {
   bool operator==(const Problem&) const = default;
 };
 
-/// One storage instance: live on the steps [first, last], both included.
+/// One storage instance, or the scratch of one run of an op: live on the steps [first, last], both
+/// included.
 struct LiveRange {
-  StorageId storage = 0;
+  StorageId storage;
   int32_t first = 0;
   int32_t last = 0;
   int64_t bytes = 0;
-  bool is_scratch = false;  // then `storage` is the op's id
+  OpId scratch_of = kNone;  // then it is no storage
+  [[nodiscard]] bool is_scratch() const { return scratch_of != kNone; }
   bool operator==(const LiveRange&) const = default;
 };
 
 /// One executed op with the arena offsets of everything it touches, in the order of Op::inputs and
 /// Op::outputs.
 struct Step {
-  OpId op = 0;
+  OpId op;
   std::vector<int64_t> input_offsets;
   std::vector<int64_t> output_offsets;
   int64_t scratch_offset = 0;
@@ -106,7 +109,7 @@ struct Plan {
 /// largest.
 struct WorkingSetBound {
   int64_t bytes = 0;
-  OpId op = -1;
+  OpId op;
 };
 
 }  // namespace snug::plan

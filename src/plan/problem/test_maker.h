@@ -20,8 +20,7 @@ inline std::string numbered(const char* name, int32_t number) {
 class Maker {
  public:
   StorageId storage(const std::string& name, int64_t bytes, bool resident = false) {
-    problem.storages.push_back({name, (bytes + 63) / 64 * 64, resident});
-    return static_cast<StorageId>(problem.storages.size()) - 1;
+    return problem.storages.add({name, (bytes + 63) / 64 * 64, resident});
   }
   void op(const std::string& name, Phase phase, double seconds, std::vector<StorageId> inputs,
           std::vector<StorageId> outputs, int64_t scratch_bytes = 0) {

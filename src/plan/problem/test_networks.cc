@@ -222,14 +222,14 @@ class RecurrentMaker {
     maker_.scope = "head";
     const StorageId loss = maker_.make("loss", Phase::forward, 1e-6, {h.back(), ids_}, 64);
     maker_.problem.keep = {loss};
-    std::vector<StorageId> dh(h.size(), -1);
-    std::vector<StorageId> dc(h.size(), -1);
+    std::vector<StorageId> dh(h.size());
+    std::vector<StorageId> dc(h.size());
     dh.back() = maker_.make("loss_grad", Phase::backward, 1e-6, {h.back(), ids_}, unit_);
     while (!steps_.empty()) {
       maker_.scope = numbered("step.", static_cast<int32_t>(steps_.size()) - 1);
-      StorageId dx = -1;
+      StorageId dx;
       for (size_t layer = steps_.back().cells.size(); layer-- > 0;) {
-        if (dx >= 0) dh[layer] = sum(dh[layer], dx);
+        if (dx != kNone) dh[layer] = sum(dh[layer], dx);
         dx = backward(layer, dh[layer], dc[layer]);
       }
       maker_.op("embedding_grad", Phase::backward, elementwise(2), {dx, ids_}, {gradients()});
@@ -243,7 +243,7 @@ class RecurrentMaker {
     StorageId x, h_before, c_before, gates, h, c;
   };
   struct Step {
-    StorageId mask = -1;
+    StorageId mask;
     std::vector<Cell> cells;
   };
 
@@ -251,16 +251,16 @@ class RecurrentMaker {
     return static_cast<double>(units * unit_) / kBytesPerSecond;
   }
   StorageId gradients() {
-    if (gradients_ < 0) gradients_ = maker_.storage("gradients", 64, true);
+    if (gradients_ == kNone) gradients_ = maker_.storage("gradients", 64, true);
     return gradients_;
   }
   StorageId sum(StorageId a, StorageId b) {
-    if (a < 0) return b;
+    if (a == kNone) return b;
     return maker_.make("add", Phase::backward, elementwise(3), {a, b}, unit_);
   }
 
   Cell forward(size_t layer, StorageId x, StorageId h, StorageId c, StorageId mask) {
-    Cell cell{x, h, c, -1, -1, -1};
+    Cell cell{x, h, c, kNone, kNone, kNone};
     const StorageId from_x = maker_.make("gates_x", Phase::forward, gate_seconds_,
                                          {x, input_weights_[layer]}, 4 * unit_);
     const StorageId from_h = maker_.make("gates_h", Phase::forward, gate_seconds_,
@@ -282,10 +282,10 @@ class RecurrentMaker {
       return maker_.make("where_grad", Phase::backward, elementwise(2), {d, mask}, unit_);
     };
     std::vector<StorageId> operands{cell.gates, cell.c_before};
-    StorageId dh_past = -1;
-    StorageId dc_past = -1;
+    StorageId dh_past;
+    StorageId dc_past;
     for (const auto& [d, past] : {std::pair{dh, &dh_past}, std::pair{dc, &dc_past}}) {
-      if (d < 0) continue;
+      if (d == kNone) continue;
       *past = part(d);
       operands.push_back(part(d));
     }
@@ -309,8 +309,8 @@ class RecurrentMaker {
   int64_t unit_;
   double gate_seconds_;
   Maker maker_;
-  StorageId ids_ = -1;
-  StorageId gradients_ = -1;
+  StorageId ids_;
+  StorageId gradients_;
   std::vector<StorageId> input_weights_, state_weights_;
   std::vector<Step> steps_;
 };

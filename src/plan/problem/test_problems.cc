@@ -37,13 +37,13 @@ Problem u_net(int32_t levels) {
   struct Conv {
     StorageId x, y;
     int64_t bytes;
-    StorageId skip = -1;
+    StorageId skip;
   };
   Maker maker;
   std::vector<Conv> convs;
-  const auto conv = [&](StorageId x, int64_t bytes, StorageId skip = -1) {
+  const auto conv = [&](StorageId x, int64_t bytes, StorageId skip = kNone) {
     std::vector<StorageId> inputs{x};
-    if (skip >= 0) inputs.push_back(skip);
+    if (skip != kNone) inputs.push_back(skip);
     const StorageId y =
         maker.make("conv", Phase::forward, static_cast<double>(bytes), inputs, bytes);
     convs.push_back({x, y, bytes, skip});
@@ -72,8 +72,8 @@ Problem u_net(int32_t levels) {
     }
     const auto seconds = static_cast<double>(2 * each.bytes);
     std::vector<StorageId> inputs{dy, each.x};
-    const int64_t dx_bytes = maker.problem.storages[static_cast<size_t>(each.x)].bytes;
-    if (each.skip >= 0) {
+    const int64_t dx_bytes = maker.problem.storages[each.x].bytes;
+    if (each.skip != kNone) {
       inputs.push_back(each.skip);
       const StorageId dskip = maker.make("skip_grad", Phase::backward, 0, {dy}, each.bytes);
       waiting.emplace_back(each.skip, dskip);
@@ -115,7 +115,7 @@ Problem random_training_graph(uint64_t seed, const RandomShape& shape) {
   }
   StorageId dy = maker.make("loss_grad", Phase::backward, 1, {forward.back()}, 64);
   for (int32_t i = shape.forward_ops - 1; i >= 0; --i) {
-    const Op source = maker.problem.ops[static_cast<size_t>(i)];
+    const Op source = maker.problem.ops[OpId(i)];
     std::vector<StorageId> inputs{dy};
     for (const StorageId id : source.inputs) {
       if (below(3) > 0) inputs.push_back(id);

@@ -4,10 +4,20 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
+#include <vector>
 
 #include "plan/problem/plan.h"
 
 namespace snug::plan::testing {
+
+/// Of literal numbers.
+inline std::vector<StorageId> storages(std::initializer_list<int32_t> numbers) {
+  return {numbers.begin(), numbers.end()};
+}
+inline std::vector<OpId> ops(std::initializer_list<int32_t> numbers) {
+  return {numbers.begin(), numbers.end()};
+}
 
 /// The input and n - 1 ops of one unit (64 bytes) each; the backward of an op reads its output. The
 /// gradient is one unit.

@@ -8,6 +8,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/id_vector.h"
 #include "base/index_vector.h"
 #include "base/numbers.h"
 #include "base/stop.h"
@@ -32,10 +33,10 @@ void validate_bytes(const Problem& problem, const std::string& where, int64_t by
 
 // `listed_in` is by storage: the list that it was in last.
 void validate_ids(const Problem& problem, const Op& op, const std::vector<StorageId>& ids,
-                  const char* role, IndexVector<const void*>& listed_in) {
+                  const char* role, IdVector<StorageId, const void*>& listed_in) {
   for (const StorageId id : ids) {
-    if (id < 0 || id >= static_cast<StorageId>(problem.storages.size())) {
-      reject(op.name, std::string(role) + " " + std::to_string(id) + " is not a storage");
+    if (!problem.storages.has(id)) {
+      reject(op.name, std::string(role) + " " + to_string(id) + " is not a storage");
     }
     if (std::exchange(listed_in[id], &ids) == &ids) {
       reject(op.name, std::string(role) + " '" + problem.storages[id].name + "' is listed twice");
@@ -61,7 +62,8 @@ void validate_reuses(const Problem& problem, const Op& op) {
 
 // One storage instance as the replay sees it.
 struct Instance {
-  StorageId storage = -1;  // -1: scratch
+  StorageId storage;
+  OpId scratch_of;  // else
   int32_t first = 0;
   int32_t last = 0;
   int64_t bytes = 0;
@@ -77,13 +79,11 @@ class Replay {
     if (violations_.size() < kMaxViolations) violations_.push_back(text);
   }
   [[nodiscard]] const Storage& storage(StorageId id) const { return problem_.storages[id]; }
-  [[nodiscard]] bool is_op(OpId id) const {
-    return id >= 0 && id < static_cast<OpId>(problem_.ops.size());
-  }
+  [[nodiscard]] bool is_op(OpId id) const { return problem_.ops.has(id); }
 
   // Every op runs; what may not be recomputed or writes resident storage runs exactly once.
   void check_counts(IndexSpan<const OpId> schedule) {
-    for (OpId id = 0; id < static_cast<OpId>(problem_.ops.size()); ++id) {
+    for (const OpId id : problem_.ops.ids()) {
       const Op& op = problem_.ops[id];
       const auto runs = std::count(schedule.begin(), schedule.end(), id);
       bool once = !op.may_recompute;
@@ -97,7 +97,7 @@ class Replay {
 
   // Every read sees a made storage, and resident storage in the version of the given order.
   void check_order(IndexSpan<const OpId> schedule) {
-    const auto writers_before = [&](StorageId id, IndexSpan<const OpId> ops) {
+    const auto writers_before = [&](StorageId id, const auto& ops) {
       int64_t writers = 0;
       for (const OpId each : ops) {
         const auto& outputs = problem_.ops[each].outputs;
@@ -105,19 +105,17 @@ class Replay {
       }
       return writers;
     };
-    std::vector<OpId> given(problem_.ops.size());
-    for (size_t i = 0; i < given.size(); ++i) given[i] = static_cast<OpId>(i);
-    IndexVector<bool> is_written(problem_.storages.size(), false);
+    IdVector<StorageId, bool> is_written(problem_.storages.size(), false);
     for (const Op& op : problem_.ops) {
       for (const StorageId id : op.outputs) is_written[id] = true;
     }
-    IndexVector<bool> is_made(problem_.storages.size(), false);
+    IdVector<StorageId, bool> is_made(problem_.storages.size(), false);
     for (size_t step = 0; step < schedule.size(); ++step) {
       const OpId id = schedule[step];
       const Op& op = problem_.ops[id];
       const auto check_version = [&](StorageId seen) {
         if (!storage(seen).resident || !is_written[seen]) return;
-        const auto expected = writers_before(seen, std::span(given).first(static_cast<size_t>(id)));
+        const auto expected = writers_before(seen, IdRange(OpId(0), id));
         const auto actual = writers_before(seen, schedule.first(step));
         if (expected != actual) {
           report("step " + std::to_string(step) + ": op '" + op.name + "' sees '" +
@@ -151,7 +149,7 @@ class Replay {
   // instance.
   std::vector<Instance> replay_offsets(const Plan& plan) {
     IndexVector<Instance> instances;
-    IndexVector<int64_t> newest(problem_.storages.size(), -1);
+    IdVector<StorageId, int64_t> newest(problem_.storages.size(), -1);
     for (size_t step = 0; step < plan.steps.size(); ++step) {
       const Step& each = plan.steps[step];
       const Op& op = problem_.ops[each.op];
@@ -184,7 +182,7 @@ class Replay {
           continue;
         }
         newest[id] = static_cast<int64_t>(instances.size());
-        instances.push_back({id, now, now, storage(id).bytes, each.output_offsets[i]});
+        instances.push_back({id, kNone, now, now, storage(id).bytes, each.output_offsets[i]});
       }
       for (const auto& [output, input] : op.reuses) {
         const int64_t found = newest[input];
@@ -196,11 +194,12 @@ class Replay {
         before.last = now - 1;
         if (loss_step_ == now) taken_at_loss_ += before.bytes;
         if (before.bytes > after.bytes) {  // the op reads all of it
-          tails_.push_back({-1, now, now, before.bytes - after.bytes, before.offset + after.bytes});
+          tails_.push_back(
+              {kNone, each.op, now, now, before.bytes - after.bytes, before.offset + after.bytes});
         }
       }
       if (op.scratch_bytes > 0) {
-        instances.push_back({-1, now, now, op.scratch_bytes, each.scratch_offset});
+        instances.push_back({kNone, each.op, now, now, op.scratch_bytes, each.scratch_offset});
       }
     }
     for (const StorageId kept : problem_.keep) {
@@ -214,7 +213,7 @@ class Replay {
   void check_placement(IndexVector<Instance> instances) {
     instances.insert(instances.end(), tails_.begin(), tails_.end());
     const auto name = [&](const Instance& each) {
-      return each.storage < 0
+      return each.storage == kNone
                  ? "scratch of step " + std::to_string(each.first)
                  : "'" + storage(each.storage).name + "' of step " + std::to_string(each.first);
     };
@@ -279,15 +278,16 @@ class Replay {
              std::to_string(instances.size()) + " instances");
       return;
     }
-    using Row = std::tuple<int64_t, int32_t, int32_t, int64_t, int64_t>;
+    using Row = std::tuple<StorageId, OpId, int32_t, int32_t, int64_t, int64_t>;
     std::multiset<Row> listed;
     std::multiset<Row> replayed;
     for (size_t i = 0; i < instances.size(); ++i) {
       const LiveRange& range = plan.live_ranges[i];
-      listed.insert({range.is_scratch ? -1 : range.storage, range.first, range.last, range.bytes,
-                     plan.offsets[i]});
+      listed.insert(
+          {range.storage, range.scratch_of, range.first, range.last, range.bytes, plan.offsets[i]});
       const Instance& each = instances[i];
-      replayed.insert({each.storage, each.first, each.last, each.bytes, each.offset});
+      replayed.insert(
+          {each.storage, each.scratch_of, each.first, each.last, each.bytes, each.offset});
     }
     if (listed != replayed) report("live_ranges and offsets differ from the steps");
   }
@@ -310,9 +310,9 @@ void validate(const Problem& problem) {
     if (!storage.resident) validate_bytes(problem, storage.name, storage.bytes);
     if (storage.bytes < 0) reject(storage.name, "has a negative size");
   }
-  IndexVector<bool> is_made(problem.storages.size(), false);
-  IndexVector<const Op*> overwritten_by(problem.storages.size(), nullptr);
-  IndexVector<const void*> listed_in(problem.storages.size(), nullptr);
+  IdVector<StorageId, bool> is_made(problem.storages.size(), false);
+  IdVector<StorageId, const Op*> overwritten_by(problem.storages.size(), nullptr);
+  IdVector<StorageId, const void*> listed_in(problem.storages.size(), nullptr);
   for (const Op& op : problem.ops) {
     stop_point();
     validate_ids(problem, op, op.inputs, "input", listed_in);
@@ -341,8 +341,8 @@ void validate(const Problem& problem) {
     }
   }
   for (const StorageId id : problem.keep) {
-    if (id < 0 || id >= static_cast<StorageId>(problem.storages.size())) {
-      reject("keep", std::to_string(id) + " is not a storage");
+    if (!problem.storages.has(id)) {
+      reject("keep", to_string(id) + " is not a storage");
     }
     const Storage& storage = problem.storages[id];
     if (!storage.resident && !is_made[id]) {
@@ -359,7 +359,7 @@ std::vector<std::string> check_schedule(const Problem& problem, IndexSpan<const 
   Replay replay(problem, violations);
   for (const OpId id : schedule) {
     if (!replay.is_op(id)) {
-      replay.report(std::to_string(id) + " is not an op");
+      replay.report(to_string(id) + " is not an op");
       return violations;
     }
   }
@@ -375,13 +375,13 @@ std::vector<std::string> check(const Problem& problem, const Plan& plan) {
   for (const Step& step : plan.steps) {
     schedule.push_back(step.op);
     if (!replay.is_op(step.op)) {
-      replay.report(std::to_string(step.op) + " is not an op");
+      replay.report(to_string(step.op) + " is not an op");
       return violations;
     }
     const Op& op = problem.ops[step.op];
     if (step.input_offsets.size() != op.inputs.size() ||
         step.output_offsets.size() != op.outputs.size()) {
-      replay.report("op " + std::to_string(step.op) + " '" + op.name + "' has offsets for " +
+      replay.report("op " + to_string(step.op) + " '" + op.name + "' has offsets for " +
                     std::to_string(step.input_offsets.size()) + " inputs and " +
                     std::to_string(step.output_offsets.size()) + " outputs instead of " +
                     std::to_string(op.inputs.size()) + " and " + std::to_string(op.outputs.size()));

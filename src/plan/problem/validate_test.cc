@@ -34,23 +34,26 @@ TEST(Validate, Broken_problems_are_rejected_by_name) {
     change(bad);
     return bad;
   };
-  expect_rejected(with([](Problem& p) { p.ops[1].inputs = {99}; }), "99 is not a storage");
-  expect_rejected(with([](Problem& p) { p.ops[1].outputs = {-1}; }), "-1 is not a storage");
-  expect_rejected(with([](Problem& p) { p.ops[1].inputs.push_back(p.ops[1].inputs[0]); }),
-                  "listed twice");
-  expect_rejected(with([](Problem& p) { p.storages[0].bytes = -64; }), "negative size");
-  expect_rejected(with([](Problem& p) { p.storages[0].bytes = 63; }),
+  expect_rejected(with([](Problem& p) { p.ops[OpId(1)].inputs = {StorageId(99)}; }),
+                  "99 is not a storage");
+  expect_rejected(with([](Problem& p) { p.ops[OpId(1)].outputs = {kNone}; }),
+                  "-1 is not a storage");
+  expect_rejected(
+      with([](Problem& p) { p.ops[OpId(1)].inputs.push_back(p.ops[OpId(1)].inputs[0]); }),
+      "listed twice");
+  expect_rejected(with([](Problem& p) { p.storages[StorageId(0)].bytes = -64; }), "negative size");
+  expect_rejected(with([](Problem& p) { p.storages[StorageId(0)].bytes = 63; }),
                   "not a multiple of the alignment 64");
-  expect_rejected(with([](Problem& p) { p.ops[1].scratch_bytes = 1; }), "f (scratch)");
-  expect_rejected(with([](Problem& p) { std::swap(p.ops[1], p.ops[2]); }),
+  expect_rejected(with([](Problem& p) { p.ops[OpId(1)].scratch_bytes = 1; }), "f (scratch)");
+  expect_rejected(with([](Problem& p) { std::swap(p.ops[OpId(1)], p.ops[OpId(2)]); }),
                   "before any op has made it");
-  expect_rejected(with([](Problem& p) { p.ops[2].outputs = p.ops[1].outputs; }),
+  expect_rejected(with([](Problem& p) { p.ops[OpId(2)].outputs = p.ops[OpId(1)].outputs; }),
                   "which another op has made");
-  expect_rejected(with([](Problem& p) { p.ops[1].seconds = -1; }), "no valid duration");
-  expect_rejected(with([](Problem& p) { p.keep = {99}; }), "99 is not a storage");
+  expect_rejected(with([](Problem& p) { p.ops[OpId(1)].seconds = -1; }), "no valid duration");
+  expect_rejected(with([](Problem& p) { p.keep = {StorageId(99)}; }), "99 is not a storage");
   expect_rejected(with([](Problem& p) {
                     p.storages.push_back({"orphan", 64, false});
-                    p.keep = {static_cast<StorageId>(p.storages.size()) - 1};
+                    p.keep = {p.storages.end_id() - 1};
                   }),
                   "'orphan' is made by no op");
   expect_rejected(with([](Problem& p) { p.alignment = 0; }), "alignment must be positive");
@@ -64,17 +67,20 @@ Problem overwriting_problem(int64_t bytes_of_b) {
     problem.storages.push_back({"s" + std::to_string(problem.storages.size()), bytes, false});
   const auto op = [&](std::vector<StorageId> inputs, StorageId output) {
     Op made;
-    made.name = "makes " + std::to_string(output);
+    made.name = "makes " + to_string(output);
     made.inputs = std::move(inputs);
     made.outputs = {output};
     made.may_recompute = false;
     problem.ops.push_back(made);
   };
-  op({}, 0);
-  op({0}, 1);
-  problem.ops.back().reuses = {{1, 0}};
-  op({1}, 2);
-  problem.keep = {1, 2};
+  const StorageId a(0);
+  const StorageId b(1);
+  const StorageId c(2);
+  op({}, a);
+  op({a}, b);
+  problem.ops.back().reuses = {{b, a}};
+  op({b}, c);
+  problem.keep = {b, c};
   return problem;
 }
 
@@ -88,7 +94,7 @@ TEST(Check, An_output_lies_where_the_input_lay_that_it_overwrites) {
   EXPECT_EQ(plan.steps[1].input_offsets, plan.steps[1].output_offsets);
 
   Problem apart = problem;
-  apart.ops[1].reuses.clear();
+  apart.ops[OpId(1)].reuses.clear();
   EXPECT_EQ(assemble(apart, given_order(apart), "keep-all").arena_bytes, 2 * 128);
   // A plan may keep the two apart, but then both count; and nothing is overwritten unasked.
   Plan kept_apart = assemble(apart, given_order(apart), "keep-all");
@@ -107,12 +113,12 @@ TEST(Check, Places_are_separated_where_there_is_room_for_both) {
   Problem problem;
   problem.ops.resize(9);
   for (const auto& [first, last, units] : kRanges) {
-    const auto id = static_cast<StorageId>(problem.storages.size());
-    problem.storages.push_back({"s" + std::to_string(id), int64_t{64} * units, false});
-    problem.ops[static_cast<size_t>(first)].outputs.push_back(id);
-    if (last > first) problem.ops[static_cast<size_t>(last)].inputs.push_back(id);
+    const std::string name = "s" + to_string(problem.storages.end_id());
+    const StorageId id = problem.storages.add({name, int64_t{64} * units, false});
+    problem.ops[OpId(first)].outputs.push_back(id);
+    if (last > first) problem.ops[OpId(last)].inputs.push_back(id);
   }
-  problem.ops[2].reuses = {{1, 0}};
+  problem.ops[OpId(2)].reuses = {{StorageId(1), StorageId(0)}};
   validate(problem);
   const Plan plan = assemble(problem, given_order(problem), "keep-all");
   EXPECT_TRUE(check(problem, plan).empty()) << check(problem, plan).front();
@@ -129,11 +135,11 @@ TEST(Check, An_overwritten_input_counts_at_its_own_size) {
 
   // Scratch in the part of the input that the output leaves free: the op still reads it.
   Problem busy = narrower;
-  busy.ops[1].scratch_bytes = 64;
+  busy.ops[OpId(1)].scratch_bytes = 64;
   Plan bad = assemble(busy, given_order(busy), "keep-all");
   EXPECT_TRUE(check(busy, bad).empty());
   const auto scratch = std::find_if(bad.live_ranges.begin(), bad.live_ranges.end(),
-                                    [](const LiveRange& range) { return range.is_scratch; });
+                                    [](const LiveRange& range) { return range.is_scratch(); });
   bad.offsets[static_cast<size_t>(scratch - bad.live_ranges.begin())] = 64;
   bad.steps[1].scratch_offset = 64;
   const std::vector<std::string> found = check(busy, bad);
@@ -208,22 +214,26 @@ TEST_F(CheckMutations, A_once_only_op_may_not_run_twice) {
   expect_found(
       [&](Plan& p) {
         for (const Step& step : p.steps) {
-          if (problem_.ops[static_cast<size_t>(step.op)].phase != Phase::update) continue;
+          if (problem_.ops[step.op].phase != Phase::update) continue;
           p.steps.push_back(step);
           return;
         }
       },
       "must run once");
-  expect_found([](Plan& p) { p.steps.front().op = 1'000'000; }, "is not an op");
+  expect_found([](Plan& p) { p.steps.front().op = OpId(1'000'000); }, "is not an op");
   expect_found([](Plan& p) { p.steps[5].input_offsets.push_back(0); }, "has offsets for");
 }
 
 TEST(Check, Overlap_is_found_also_between_input_output_and_scratch_of_one_step) {
   Problem problem;
   problem.storages = {{"x", 64, false}, {"y", 64, false}};
-  problem.ops = {{.name = "make", .scope = "", .inputs = {}, .outputs = {0}},
-                 {.name = "use", .scope = "", .inputs = {0}, .outputs = {1}, .scratch_bytes = 64}};
-  problem.keep = {1};
+  problem.ops = {{.name = "make", .scope = "", .inputs = {}, .outputs = {StorageId(0)}},
+                 {.name = "use",
+                  .scope = "",
+                  .inputs = {StorageId(0)},
+                  .outputs = {StorageId(1)},
+                  .scratch_bytes = 64}};
+  problem.keep = {StorageId(1)};
   const Plan good = assemble(problem, given_order(problem), "keep-all");
   ASSERT_TRUE(check(problem, good).empty());
   EXPECT_EQ(good.arena_bytes, 192);
@@ -237,6 +247,18 @@ TEST(Check, Overlap_is_found_also_between_input_output_and_scratch_of_one_step) 
   EXPECT_FALSE(check(problem, bad).empty());
 }
 
+TEST(Check, Scratch_is_listed_as_that_of_its_op) {
+  Problem problem = testing::unit_chain(4);
+  problem.ops[OpId(1)].scratch_bytes = 64;
+  const Plan good = assemble(problem, given_order(problem), "keep-all");
+  ASSERT_TRUE(check(problem, good).empty());
+  Plan bad = good;
+  for (LiveRange& range : bad.live_ranges) {
+    if (range.is_scratch()) range.scratch_of = OpId(99);
+  }
+  EXPECT_FALSE(check(problem, bad).empty());
+}
+
 TEST(Check, Resident_versions_must_be_those_of_the_given_order) {
   const Problem problem = testing::stale_weight_hazard();
   std::vector<OpId> schedule = given_order(problem);
@@ -244,7 +266,7 @@ TEST(Check, Resident_versions_must_be_those_of_the_given_order) {
   const auto update = std::find_if(problem.ops.begin(), problem.ops.end(),
                                    [](const Op& op) { return op.phase == Phase::update; });
   const auto position = update - problem.ops.begin();
-  schedule.insert(schedule.begin() + position + 1, 2);  // f2 reads w, again, after w's update
+  schedule.insert(schedule.begin() + position + 1, OpId(2));  // f2 reads w, again, after w's update
   const auto violations = check_schedule(problem, schedule);
   ASSERT_EQ(violations.size(), 1u);
   EXPECT_EQ(violations.front(),
