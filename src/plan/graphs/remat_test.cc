@@ -51,11 +51,11 @@ TEST(Retention, Every_change_keeps_the_state_equal_to_its_schedule) {
     const StageGraph graph(index, given_order(problem));
     Retention state(graph, 640);
     expect_state_is_exact(problem, state);
-    const std::vector<int32_t> storages = droppable(graph);
+    const std::vector<ArenaId> storages = droppable(graph);
     if (storages.empty()) continue;
     std::mt19937_64 random(seed);
     for (int32_t i = 0; i < 200; ++i) {
-      const int32_t id = storages[random() % storages.size()];
+      const ArenaId id = storages[random() % storages.size()];
       const auto touches = state.touches(id);
       if (touches.size() < 2) continue;
       const size_t at = random() % (touches.size() - 1);
@@ -102,7 +102,7 @@ TEST(Squeeze, Ends_at_the_same_peak_whatever_the_target_if_it_is_not_reached) {
     const Problem problem = random_training_graph(seed, {.forward_ops = 20});
     const ProblemIndex index(problem);
     const StageGraph graph(index, given_order(problem));
-    const std::vector<int32_t> storages = droppable(graph);
+    const std::vector<ArenaId> storages = droppable(graph);
     const auto peak_after = [&](int64_t target) {
       Retention state(graph, target);
       Random random(seed);

@@ -14,22 +14,22 @@ Retention::Retention(const StageGraph& graph, int64_t limit_bytes)
     : graph_(graph), limit_(static_cast<double>(limit_bytes)) {
   const auto stages = static_cast<size_t>(graph.op_count) + 1;
   words_ = (stages + 1 + 63) / 64;
-  const auto storages = static_cast<size_t>(graph.storage_count);
+  const size_t storages = graph.bytes.size();
   bits_.assign(words_ * storages, 0);
   is_dirty_.assign(stages, false);
   op_mark_.assign(stages, 0);
   run_bits_.assign(stages / 64 + 1, 0);
   last_read_.assign(storages, 0);
   storage_mark_.assign(storages, 0);
-  for (int32_t id = 0; id < graph.storage_count; ++id) {
+  for (const ArenaId id : graph.bytes.ids()) {
     const auto readers = graph.readers[id];
     if (!readers.empty()) write_bits(id, graph.producer[id] + 1, readers.back(), true);
   }
   SNUG_CHECK(rebuild(), "the listed order is not valid");
 }
 
-void Retention::write_bits(int32_t storage, int32_t first, int32_t last, bool value) {
-  uint64_t* words = bits_.data() + static_cast<size_t>(storage) * words_;
+void Retention::write_bits(ArenaId storage, int32_t first, int32_t last, bool value) {
+  uint64_t* words = bits_.data() + offset_of(storage);
   const auto first_word = static_cast<size_t>(first) / 64;
   const auto last_word = static_cast<size_t>(last) / 64;
   for (size_t word = first_word; word <= last_word; ++word) {
@@ -46,7 +46,7 @@ void Retention::write_bits(int32_t storage, int32_t first, int32_t last, bool va
 
 // The first boundary from `first` on where the storage is retained, or is not; behind the last
 // one where there is none.
-int32_t Retention::next_boundary(int32_t storage, int32_t first, bool is_retained) const {
+int32_t Retention::next_boundary(ArenaId storage, int32_t first, bool is_retained) const {
   const uint64_t* words = row(storage);
   const int32_t behind = graph_.op_count + 1;
   for (int32_t t = first; t < behind; t = (t / 64 + 1) * 64) {
@@ -60,23 +60,22 @@ int32_t Retention::next_boundary(int32_t storage, int32_t first, bool is_retaine
 // Touches, runs, peaks and sums from the bits only.
 bool Retention::rebuild() {
   const auto stages = static_cast<size_t>(graph_.op_count) + 1;
-  touches_.assign(graph_.storage_count, {});
+  touches_.assign(graph_.bytes.size(), {});
   runs_.assign(stages, {});
   peak_.reset(stages);
   retained_bytes_.reset(stages);
   journal_.clear();
   candidates_.clear();
   extra_cost_ = 0;
-  for (int32_t id = 0; id < graph_.storage_count; ++id) {
-    const auto position = static_cast<size_t>(id);
-    touch(id, graph_.producer[position], 0, 1);
+  for (const ArenaId id : graph_.bytes.ids()) {
+    touch(id, graph_.producer[id], 0, 1);
     for (const int32_t reader : graph_.readers[id]) touch(id, reader, 1, 0);
-    const auto bytes = static_cast<double>(graph_.bytes[position]);
-    const int32_t made = graph_.producer[position] + 1;
+    const auto bytes = static_cast<double>(graph_.bytes[id]);
+    const int32_t made = graph_.producer[id] + 1;
     for (int32_t t = next_boundary(id, made, true); t <= graph_.op_count;) {
       const int32_t end = next_boundary(id, t, false);
       retained_bytes_.add(t, end - 1, bytes);
-      if (t != made) runs_[t - 1].push_back(graph_.producer[position]);
+      if (t != made) runs_[t - 1].push_back(graph_.producer[id]);
       t = next_boundary(id, end, true);
     }
   }
@@ -99,7 +98,7 @@ void Retention::restore(const Snapshot& snapshot) {
 
 bool Retention::drop_all() {
   const Snapshot before = snapshot();
-  for (int32_t id = 0; id < graph_.storage_count; ++id) {
+  for (const ArenaId id : graph_.bytes.ids()) {
     const int32_t producer = graph_.producer[id];
     const int32_t limit = graph_.last_stage[producer];
     if (limit == producer) continue;
@@ -129,7 +128,7 @@ void Retention::mark_dirty(int32_t stage) {
 
 // The bytes of one storage, on the boundaries first .. last, and on the peaks of the stages between
 // them: there it lives from end to end. Stages where it is touched are evaluated afterwards anyway.
-void Retention::add_bytes(int32_t storage, int32_t first, int32_t last, bool value) {
+void Retention::add_bytes(ArenaId storage, int32_t first, int32_t last, bool value) {
   double bytes = static_cast<double>(graph_.bytes[storage]);
   if (!value) bytes = -bytes;
   retained_bytes_.add(first, last, bytes);
@@ -137,7 +136,7 @@ void Retention::add_bytes(int32_t storage, int32_t first, int32_t last, bool val
   work_ += (last - first) / 64 + 4;
 }
 
-void Retention::change_bits(int32_t storage, int32_t first, int32_t last, bool value) {
+void Retention::change_bits(ArenaId storage, int32_t first, int32_t last, bool value) {
   // Runs of boundaries that really change.
   for (int32_t t = first; t <= last;) {
     if (is_retained(storage, t) == value) {
@@ -149,7 +148,7 @@ void Retention::change_bits(int32_t storage, int32_t first, int32_t last, bool v
     write_bits(storage, t, end, value);
     add_bytes(storage, t, end, value);
     Entry entry;
-    entry.a = storage;
+    entry.storage = storage;
     entry.first = t;
     entry.last = end;
     entry.value = value;
@@ -185,7 +184,7 @@ bool Retention::settle() {
 bool Retention::collect_runs(int32_t stage) {
   new_runs_.clear();
   ++mark_;
-  const auto need = [&](int32_t storage) {
+  const auto need = [&](ArenaId storage) {
     const int32_t op = graph_.producer[storage];
     if (op_mark_[op] == mark_) return true;
     if (is_retained(storage, stage)) return true;
@@ -198,16 +197,16 @@ bool Retention::collect_runs(int32_t stage) {
     new_runs_.push_back(op);
     return true;
   };
-  const auto need_if_started = [&](int32_t storage) {
+  const auto need_if_started = [&](ArenaId storage) {
     if (stage >= graph_.op_count || !is_retained(storage, stage + 1)) return true;
     if (graph_.producer[storage] == stage) return true;
     return need(storage);
   };
-  for (const int32_t input : graph_.inputs[stage]) {
+  for (const ArenaId input : graph_.inputs[stage]) {
     if (!need(input)) return false;
   }
   for (const int32_t op : runs_[stage]) {
-    for (const int32_t output : graph_.outputs[op]) {
+    for (const ArenaId output : graph_.outputs[op]) {
       if (!need_if_started(output)) return false;
     }
   }
@@ -217,7 +216,7 @@ bool Retention::collect_runs(int32_t stage) {
   for (size_t i = 0; i < new_runs_.size(); ++i) {
     const auto inputs = graph_.inputs[new_runs_[i]];
     work_ += static_cast<int64_t>(inputs.size());
-    for (const int32_t input : inputs) {
+    for (const ArenaId input : inputs) {
       if (!need(input)) return false;
     }
   }
@@ -248,11 +247,11 @@ bool Retention::evaluate(int32_t stage) {
   auto& old_runs = runs_[stage];
   Entry entry;
   entry.kind = Entry::Kind::stage;
-  entry.a = stage;
+  entry.stage = stage;
   entry.peak = peak_.at(stage);
   // What an op makes again was not retained for this stage.
   for (const int32_t op : new_runs_) {
-    for (const int32_t output : graph_.outputs[op]) {
+    for (const ArenaId output : graph_.outputs[op]) {
       if (is_retained(output, stage)) trim(output, stage);
     }
   }
@@ -263,7 +262,7 @@ bool Retention::evaluate(int32_t stage) {
     // What only a run that is gone has read.
     for (const int32_t op : entry.runs) {
       if (op_mark_[op] == mark_) continue;
-      for (const int32_t input : graph_.inputs[op]) {
+      for (const ArenaId input : graph_.inputs[op]) {
         if (!is_retained(input, stage)) continue;
         if (stage < graph_.op_count && is_retained(input, stage + 1)) continue;
         const auto& list = touches_[input];
@@ -297,7 +296,7 @@ bool Retention::evaluate(int32_t stage) {
 }
 
 // Stops retaining a storage into a stage, back to where it was last read or made.
-void Retention::trim(int32_t storage, int32_t stage) {
+void Retention::trim(ArenaId storage, int32_t stage) {
   const auto& list = touches_[storage];
   const auto found = std::lower_bound(list.begin(), list.end(), stage,
                                       [](const Touch& a, int32_t t) { return a.stage < t; });
@@ -306,7 +305,7 @@ void Retention::trim(int32_t storage, int32_t stage) {
 }
 
 // What cannot be made again stays from where it was last read or made.
-void Retention::retain_into(int32_t storage, int32_t stage) {
+void Retention::retain_into(ArenaId storage, int32_t stage) {
   const auto& list = touches_[storage];
   const auto found = std::lower_bound(list.begin(), list.end(), stage,
                                       [](const Touch& a, int32_t t) { return a.stage < t; });
@@ -314,7 +313,7 @@ void Retention::retain_into(int32_t storage, int32_t stage) {
   change_bits(storage, std::prev(found)->stage + 1, stage, true);
 }
 
-void Retention::touch(int32_t storage, int32_t stage, int32_t reads, int32_t makes) {
+void Retention::touch(ArenaId storage, int32_t stage, int32_t reads, int32_t makes) {
   auto& list = touches_[storage];
   auto found = std::lower_bound(list.begin(), list.end(), stage,
                                 [](const Touch& a, int32_t t) { return a.stage < t; });
@@ -327,8 +326,8 @@ void Retention::touch(int32_t storage, int32_t stage, int32_t reads, int32_t mak
 void Retention::replace_runs(int32_t stage, const std::vector<int32_t>& from,
                              const std::vector<int32_t>& to) {
   const auto change = [&](int32_t op, int32_t by) {
-    for (const int32_t input : graph_.inputs[op]) touch(input, stage, by, 0);
-    for (const int32_t output : graph_.outputs[op]) touch(output, stage, 0, by);
+    for (const ArenaId input : graph_.inputs[op]) touch(input, stage, by, 0);
+    for (const ArenaId output : graph_.outputs[op]) touch(output, stage, 0, by);
     extra_cost_ += by * graph_.cost[op];
   };
   size_t a = 0;
@@ -350,13 +349,13 @@ double Retention::stage_peak(int32_t stage, IndexSpan<const int32_t> runs) {
   const auto steps = static_cast<int32_t>(runs.size()) + 1;
   const auto op_of = [&](int32_t step) { return step + 1 == steps ? stage : runs[step]; };
   for (int32_t step = 0; step < steps; ++step) {
-    for (const int32_t input : graph_.inputs[op_of(step)]) {
+    for (const ArenaId input : graph_.inputs[op_of(step)]) {
       storage_mark_[input] = mark_;
       last_read_[input] = step;
     }
   }
   const bool is_end = stage == graph_.op_count;
-  const auto stays = [&](int32_t id) { return !is_end && is_retained(id, stage + 1); };
+  const auto stays = [&](ArenaId id) { return !is_end && is_retained(id, stage + 1); };
   double in_use = retained_bytes_.at(stage);
   double peak = in_use;
   for (int32_t step = 0; step < steps; ++step) {
@@ -364,18 +363,17 @@ double Retention::stage_peak(int32_t stage, IndexSpan<const int32_t> runs) {
     const auto inputs = graph_.inputs[op];
     const auto outputs = graph_.outputs[op];
     work_ += static_cast<int64_t>(inputs.size() + outputs.size()) + 1;
-    for (const int32_t output : outputs) in_use += static_cast<double>(graph_.bytes[output]);
+    for (const ArenaId output : outputs) in_use += static_cast<double>(graph_.bytes[output]);
     peak = std::max(peak, in_use + static_cast<double>(graph_.fixed_bytes[op]));
-    for (const int32_t input : inputs) {
+    for (const ArenaId input : inputs) {
       if (last_read_[input] == step && !stays(input))
         in_use -= static_cast<double>(graph_.bytes[input]);
     }
-    for (const int32_t output : outputs) {
-      const auto id = static_cast<size_t>(output);
-      if (storage_mark_[id] != mark_ && !stays(output))
-        in_use -= static_cast<double>(graph_.bytes[id]);
+    for (const ArenaId output : outputs) {
+      if (storage_mark_[output] != mark_ && !stays(output))
+        in_use -= static_cast<double>(graph_.bytes[output]);
     }
-    for (const int32_t gone : graph_.overwritten[op]) {
+    for (const ArenaId gone : graph_.overwritten[op]) {
       if (stays(gone)) return -1;
     }
   }
@@ -386,15 +384,15 @@ void Retention::roll_back(size_t to_mark) {
   while (journal_.size() > to_mark) {
     Entry& entry = journal_.back();
     if (entry.kind == Entry::Kind::bits) {
-      write_bits(entry.a, entry.first, entry.last, !entry.value);
-      add_bytes(entry.a, entry.first, entry.last, !entry.value);
+      write_bits(entry.storage, entry.first, entry.last, !entry.value);
+      add_bytes(entry.storage, entry.first, entry.last, !entry.value);
     } else {
-      auto& now = runs_[entry.a];
+      auto& now = runs_[entry.stage];
       if (entry.first == 0) {
-        replace_runs(entry.a, now, entry.runs);
+        replace_runs(entry.stage, now, entry.runs);
         std::swap(now, entry.runs);
       }
-      peak_.set(entry.a, entry.peak);
+      peak_.set(entry.stage, entry.peak);
     }
     journal_.pop_back();
   }

@@ -33,12 +33,12 @@ class Retention {
 
   /// Retains a storage at the boundaries first .. last (boundary t: the front of stage t), or stops
   /// retaining it. False where no schedule has these bits; take the change back then.
-  [[nodiscard]] bool set(int32_t storage, int32_t first, int32_t last, bool is_retained) {
+  [[nodiscard]] bool set(ArenaId storage, int32_t first, int32_t last, bool is_retained) {
     plan(storage, first, last, is_retained);
     return settle();
   }
   /// The same in two steps, for several storages that only make sense together.
-  void plan(int32_t storage, int32_t first, int32_t last, bool is_retained) {
+  void plan(ArenaId storage, int32_t first, int32_t last, bool is_retained) {
     change_bits(storage, first, last, is_retained);
   }
   [[nodiscard]] bool settle();
@@ -52,11 +52,11 @@ class Retention {
   [[nodiscard]] bool drop_all();
   void set_limit(int64_t limit_bytes) { limit_ = static_cast<double>(limit_bytes); }
 
-  [[nodiscard]] bool is_retained(int32_t storage, int32_t boundary) const {
+  [[nodiscard]] bool is_retained(ArenaId storage, int32_t boundary) const {
     const uint64_t word = row(storage)[boundary / 64];
     return (word >> (static_cast<size_t>(boundary) % 64) & 1) != 0;
   }
-  [[nodiscard]] std::span<const Touch> touches(int32_t storage) const { return touches_[storage]; }
+  [[nodiscard]] std::span<const Touch> touches(ArenaId storage) const { return touches_[storage]; }
   /// Ops that run again in a stage, in the order they run.
   [[nodiscard]] IndexSpan<const int32_t> runs(int32_t stage) const { return runs_[stage]; }
   [[nodiscard]] double extra_cost() const { return extra_cost_; }
@@ -83,7 +83,8 @@ class Retention {
  private:
   struct Entry {
     enum class Kind : uint8_t { bits, stage } kind = Kind::bits;
-    int32_t a = 0;  // storage, or stage
+    ArenaId storage;  // of bits
+    int32_t stage = 0;
     int32_t first = 0;
     int32_t last = 0;
     bool value = false;
@@ -92,24 +93,28 @@ class Retention {
   };
   struct Candidate {
     int32_t stage;
-    int32_t storage;
+    ArenaId storage;
   };
 
-  [[nodiscard]] const uint64_t* row(int32_t storage) const {
-    return bits_.data() + static_cast<size_t>(storage) * words_;
+  [[nodiscard]] const uint64_t* row(ArenaId storage) const {
+    return bits_.data() + offset_of(storage);
   }
-  [[nodiscard]] int32_t next_boundary(int32_t storage, int32_t first, bool is_retained) const;
-  void write_bits(int32_t storage, int32_t first, int32_t last, bool value);
-  void change_bits(int32_t storage, int32_t first, int32_t last, bool value);
-  void add_bytes(int32_t storage, int32_t first, int32_t last, bool value);
+  // In the matrix of bits.
+  [[nodiscard]] size_t offset_of(ArenaId storage) const {
+    return static_cast<size_t>(storage.number()) * words_;
+  }
+  [[nodiscard]] int32_t next_boundary(ArenaId storage, int32_t first, bool is_retained) const;
+  void write_bits(ArenaId storage, int32_t first, int32_t last, bool value);
+  void change_bits(ArenaId storage, int32_t first, int32_t last, bool value);
+  void add_bytes(ArenaId storage, int32_t first, int32_t last, bool value);
   void mark_dirty(int32_t stage);
   [[nodiscard]] bool evaluate(int32_t stage);
   [[nodiscard]] bool collect_runs(int32_t stage);
   void sort_new_runs();
   [[nodiscard]] double stage_peak(int32_t stage, IndexSpan<const int32_t> runs);
-  void trim(int32_t storage, int32_t stage);
-  void retain_into(int32_t storage, int32_t stage);
-  void touch(int32_t storage, int32_t stage, int32_t reads, int32_t makes);
+  void trim(ArenaId storage, int32_t stage);
+  void retain_into(ArenaId storage, int32_t stage);
+  void touch(ArenaId storage, int32_t stage, int32_t reads, int32_t makes);
   void replace_runs(int32_t stage, const std::vector<int32_t>& from,
                     const std::vector<int32_t>& to);
   [[nodiscard]] bool rebuild();
@@ -118,10 +123,10 @@ class Retention {
   double limit_ = 0;
   size_t words_ = 0;
   std::vector<uint64_t> bits_;
-  IndexVector<std::vector<Touch>> touches_;  // per storage, ascending
-  IndexVector<std::vector<int32_t>> runs_;   // per stage, ascending
-  RangeBytes peak_;                          // per stage
-  RangeBytes retained_bytes_;                // per boundary
+  IdVector<ArenaId, std::vector<Touch>> touches_;  // ascending
+  IndexVector<std::vector<int32_t>> runs_;         // per stage, ascending
+  RangeBytes peak_;                                // per stage
+  RangeBytes retained_bytes_;                      // per boundary
   double extra_cost_ = 0;
   int64_t work_ = 0;
 
@@ -132,8 +137,8 @@ class Retention {
   std::vector<int32_t> new_runs_;
   IndexVector<uint64_t> run_bits_;  // scratch, per op
   IndexVector<int32_t> op_mark_;
-  IndexVector<int32_t> last_read_;  // per storage: position in the stage, valid where marked
-  IndexVector<int32_t> storage_mark_;
+  IdVector<ArenaId, int32_t> last_read_;  // position in the stage, valid where marked
+  IdVector<ArenaId, int32_t> storage_mark_;
   int32_t mark_ = 0;
 };
 

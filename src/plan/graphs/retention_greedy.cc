@@ -41,7 +41,7 @@ double price_of(Retention& state, const Gap& gap) {
 
 }  // namespace
 
-Gap gap_through(const Retention& state, int32_t storage, int32_t stage, bool may_end_there) {
+Gap gap_through(const Retention& state, ArenaId storage, int32_t stage, bool may_end_there) {
   const auto touches = state.touches(storage);
   const auto next = touch_at(touches, stage);
   if (next == touches.begin() || next == touches.end()) return {};
@@ -49,9 +49,9 @@ Gap gap_through(const Retention& state, int32_t storage, int32_t stage, bool may
   return {storage, std::prev(next)->stage, next->stage};
 }
 
-std::vector<int32_t> droppable(const StageGraph& graph) {
-  std::vector<int32_t> result;
-  for (int32_t id = 0; id < graph.storage_count; ++id) {
+std::vector<ArenaId> droppable(const StageGraph& graph) {
+  std::vector<ArenaId> result;
+  for (const ArenaId id : graph.bytes.ids()) {
     const int32_t op = graph.producer[id];
     const bool may_run_again = graph.last_stage[op] > op;
     if (graph.bytes[id] > 0 && may_run_again && !graph.readers[id].empty()) result.push_back(id);
@@ -62,7 +62,7 @@ std::vector<int32_t> droppable(const StageGraph& graph) {
 bool keep_outputs(const StageGraph& graph, Retention& state, int32_t op, int32_t stage) {
   // All together: one alone would be let go again, since the run makes it anyway.
   std::vector<Gap> gaps;
-  for (const int32_t output : graph.outputs[op]) {
+  for (const ArenaId output : graph.outputs[op]) {
     const auto touches = state.touches(output);
     const auto found = touch_at(touches, stage);
     if (found == touches.begin() || found == touches.end() || found->stage != stage) continue;
@@ -74,7 +74,7 @@ bool keep_outputs(const StageGraph& graph, Retention& state, int32_t op, int32_t
   return state.settle();
 }
 
-bool drop_until_fits(Retention& state, const std::vector<int32_t>& storages) {
+bool drop_until_fits(Retention& state, const std::vector<ArenaId>& storages) {
   struct Item {
     double price;
     Gap gap;
@@ -83,7 +83,7 @@ bool drop_until_fits(Retention& state, const std::vector<int32_t>& storages) {
   const int64_t work_end = state.work() + kMaxGreedyWork;
   for (int32_t round = 0; round < kMaxRounds && !state.fits() && state.work() < work_end; ++round) {
     std::priority_queue<Item> queue;
-    for (const int32_t id : storages) {
+    for (const ArenaId id : storages) {
       if (is_stop_due()) return state.fits();
       const auto touches = state.touches(id);
       for (size_t i = 0; i + 1 < touches.size(); ++i) {
@@ -117,19 +117,19 @@ bool drop_until_fits(Retention& state, const std::vector<int32_t>& storages) {
   return state.fits();
 }
 
-bool clear_peaks(const StageGraph& graph, Retention& state, const std::vector<int32_t>& storages) {
+bool clear_peaks(const StageGraph& graph, Retention& state, const std::vector<ArenaId>& storages) {
   // At the second visit also what the stage itself reads: it is made again late in the stage.
   IndexVector<int32_t> visits(static_cast<size_t>(graph.op_count) + 1, 0);
   while (!state.fits()) {
     const int32_t worst = state.worst_stage();
     if (++visits[worst] > 2) return false;
-    for (const int32_t id : storages) {
+    for (const ArenaId id : storages) {
       if (is_stop_due()) return state.fits();
       if (!state.is_retained(id, worst)) continue;
       Gap gap = gap_through(state, id, worst);
-      if (gap.storage < 0 && visits[worst] == 2)
+      if (gap.storage == kNone && visits[worst] == 2)
         gap = gap_through(state, id, worst, /*may_end_there=*/true);
-      if (gap.storage < 0) continue;
+      if (gap.storage == kNone) continue;
       const int64_t peak = state.peak(worst);
       const bool is_inside = gap.end > worst;
       if (drop(state, gap) && (is_inside || state.peak(worst) < peak)) {
@@ -153,7 +153,7 @@ void fill_room(const StageGraph& graph, Retention& state) {
     for (int32_t stage = 0; stage <= graph.op_count; ++stage) {
       for (const int32_t op : state.runs(stage)) {
         double room = 1;
-        for (const int32_t output : graph.outputs[op]) {
+        for (const ArenaId output : graph.outputs[op]) {
           const auto touches = state.touches(output);
           const auto found = touch_at(touches, stage);
           if (found == touches.begin() || found == touches.end()) continue;

@@ -11,20 +11,20 @@
 
 namespace snug::plan {
 
-/// The time between two neighbouring touches of a storage; storage -1 where there is none.
+/// The time between two neighbouring touches of a storage; no storage where there is none.
 struct Gap {
-  int32_t storage = -1;
+  ArenaId storage;
   int32_t begin = 0;
   int32_t end = 0;
 };
 
 /// The gap that has `stage` strictly inside (or at its end, where that is permitted), or none.
-[[nodiscard]] Gap gap_through(const Retention& state, int32_t storage, int32_t stage,
+[[nodiscard]] Gap gap_through(const Retention& state, ArenaId storage, int32_t stage,
                               bool may_end_there = false);
 
 /// Storages that a search may drop: of some bytes, read by something, made by an op that may run
 /// again.
-[[nodiscard]] std::vector<int32_t> droppable(const StageGraph& graph);
+[[nodiscard]] std::vector<ArenaId> droppable(const StageGraph& graph);
 
 /// What is needed of a repeated run's outputs stays from before, so that the run is superfluous.
 /// False where no schedule does so; take the change back then.
@@ -33,11 +33,11 @@ struct Gap {
 
 /// Drops gaps, least cost per byte of overflow first, until the limit holds; false where it got
 /// stuck.
-bool drop_until_fits(Retention& state, const std::vector<int32_t>& storages);
+bool drop_until_fits(Retention& state, const std::vector<ArenaId>& storages);
 
 /// Drops all that is live but unused at the worst stage, stage after stage; false where it got
 /// stuck.
-bool clear_peaks(const StageGraph& graph, Retention& state, const std::vector<int32_t>& storages);
+bool clear_peaks(const StageGraph& graph, Retention& state, const std::vector<ArenaId>& storages);
 
 /// Takes out repeated runs while the limit holds, most cost per byte and stage first.
 void fill_room(const StageGraph& graph, Retention& state);

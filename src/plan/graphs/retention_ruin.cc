@@ -35,7 +35,7 @@ constexpr double kSmallShare = 0.25;  // of a dropped storage's bytes: inputs th
 
 class Ruiner {
  public:
-  Ruiner(const StageGraph& graph, Retention& state, const std::vector<int32_t>& droppable,
+  Ruiner(const StageGraph& graph, Retention& state, const std::vector<ArenaId>& droppable,
          Random& random, const RuinLimits& limits)
       : graph_(graph), state_(state), droppable_(droppable), random_(random), limits_(limits) {}
 
@@ -128,7 +128,7 @@ class Ruiner {
   // Where the longest gap begins that the run ends.
   [[nodiscard]] int32_t gap_begin(const Run& run) const {
     int32_t begin = run.stage;
-    for (const int32_t output : graph_.outputs[run.op]) {
+    for (const ArenaId output : graph_.outputs[run.op]) {
       const auto touches = state_.touches(output);
       const auto found = touch_at(touches, run.stage);
       if (found != touches.begin() && found != touches.end() && found->stage == run.stage)
@@ -178,7 +178,7 @@ class Ruiner {
     for (int32_t i = 0; !state_.fits(); ++i) {
       if (i == kMaxDrops || state_.extra_cost() > most_cost || is_stop_due()) return false;
       const Gap gap = cheapest(state_.worst_stage());
-      if (gap.storage < 0) return false;
+      if (gap.storage == kNone) return false;
       SNUG_CHECK(drop(gap), "a gap that was priced");
       widen(gap.begin, gap.end);
     }
@@ -207,7 +207,7 @@ class Ruiner {
       if (!is_valid || !(relief > 0)) continue;
       const double price =
           (more_cost + 1e-6 * limits_.mean_cost) / relief * (1 + 0.5 * random_.unit());
-      if (best.storage >= 0 && price >= best_price) continue;
+      if (best.storage != kNone && price >= best_price) continue;
       best = each.gap;
       best_price = price;
     }
@@ -225,7 +225,7 @@ class Ruiner {
     if (more_cost <= graph_.cost[op]) return true;
     double relief = overflow - state_.overflow();
     const double most_bytes = kSmallShare * static_cast<double>(graph_.bytes[gap.storage]);
-    for (const int32_t input : graph_.inputs[op]) {
+    for (const ArenaId input : graph_.inputs[op]) {
       if (static_cast<double>(graph_.bytes[input]) > most_bytes) continue;
       const Run maker{gap.end, graph_.producer[input]};
       if (!is_there(maker)) continue;
@@ -245,7 +245,7 @@ class Ruiner {
 
   void list_candidates(int32_t stage) {
     candidates_.clear();
-    for (const int32_t id : droppable_) {
+    for (const ArenaId id : droppable_) {
       const bool is_before = state_.is_retained(id, stage);
       const bool is_behind = stage < graph_.op_count && state_.is_retained(id, stage + 1);
       if (!is_before && !is_behind) continue;
@@ -262,7 +262,7 @@ class Ruiner {
     if (random_.below(kBlink) == 0) return;
     if (gap.end - gap.begin >= 2 && random_.below(kPart) == 0)
       gap.end = gap.begin + 1 + random_.below(gap.end - gap.begin - 1);
-    const auto id = static_cast<size_t>(gap.storage);
+    const ArenaId id = gap.storage;
     const double price = graph_.cost[graph_.producer[id]] / static_cast<double>(graph_.bytes[id]) *
                          (0.3 + random_.unit());
     candidates_.push_back({price, gap});
@@ -275,7 +275,7 @@ class Ruiner {
     for (const Run& run : runs_) {
       if (run.stage < first_ || gap_begin(run) > last_) continue;
       double bytes = 1;
-      for (const int32_t output : graph_.outputs[run.op])
+      for (const ArenaId output : graph_.outputs[run.op])
         bytes += static_cast<double>(graph_.bytes[output]);
       const double cost = graph_.cost[run.op];
       order.emplace_back(-cost / bytes * (0.5 + random_.unit()), run);
@@ -293,7 +293,7 @@ class Ruiner {
 
   const StageGraph& graph_;
   Retention& state_;
-  const std::vector<int32_t>& droppable_;
+  const std::vector<ArenaId>& droppable_;
   Random& random_;
   const RuinLimits& limits_;
   IndexVector<Run> runs_;
@@ -307,13 +307,13 @@ class Ruiner {
 }  // namespace
 
 bool ruin_and_recreate(const StageGraph& graph, Retention& state,
-                       const std::vector<int32_t>& droppable, Random& random,
+                       const std::vector<ArenaId>& droppable, Random& random,
                        const RuinLimits& limits) {
   if (droppable.empty() || limits.work <= 0) return state.fits();
   return Ruiner(graph, state, droppable, random, limits).run();
 }
 
-bool squeeze(const StageGraph& graph, Retention& state, const std::vector<int32_t>& droppable,
+bool squeeze(const StageGraph& graph, Retention& state, const std::vector<ArenaId>& droppable,
              Random& random, const RuinLimits& limits) {
   if (droppable.empty()) return state.fits();
   return Ruiner(graph, state, droppable, random, limits).squeeze();

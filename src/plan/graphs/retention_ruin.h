@@ -22,13 +22,13 @@ struct RuinLimits {
 /// Drops until the state fits, where it does not, and leaves it at the cheapest one found; false
 /// where that gets stuck above the limit.
 [[nodiscard]] bool ruin_and_recreate(const StageGraph& graph, Retention& state,
-                                     const std::vector<int32_t>& droppable, Random& random,
+                                     const std::vector<ArenaId>& droppable, Random& random,
                                      const RuinLimits& limits);
 
 /// Lowers the peak to the state's limit, whatever it costs (lower_peak_by_steps); false where it
 /// ends above. Leaves the state of the smallest peak, and the limit as it was.
 [[nodiscard]] bool squeeze(const StageGraph& graph, Retention& state,
-                           const std::vector<int32_t>& droppable, Random& random,
+                           const std::vector<ArenaId>& droppable, Random& random,
                            const RuinLimits& limits);
 
 }  // namespace snug::plan

@@ -68,7 +68,7 @@ class Searcher {
         droppable_(droppable(graph)) {
     double cost = 0;
     double bytes = 0;
-    for (const int32_t id : droppable_) {
+    for (const ArenaId id : droppable_) {
       cost += graph.cost[graph.producer[id]];
       bytes += static_cast<double>(graph.bytes[id]);
     }
@@ -229,7 +229,7 @@ class Searcher {
   }
 
   struct Choice {
-    int32_t storage = -1;
+    ArenaId storage;
     int32_t begin = 0;
     int32_t end = 0;
     bool is_retained = false;
@@ -239,7 +239,7 @@ class Searcher {
     const int32_t tries = random_.unit() < kKeepShare ? 30 : 1;
     Choice choice;
     for (int32_t i = 0; i < tries; ++i) {
-      const int32_t id = random_.pick(droppable_);
+      const ArenaId id = random_.pick(droppable_);
       const auto touches = state_.touches(id);
       if (touches.size() < 2) continue;
       const auto at = static_cast<size_t>(random_.below(static_cast<int32_t>(touches.size()) - 1));
@@ -266,7 +266,7 @@ class Searcher {
   // run is taken out or moved forward.
   bool propose() {
     const Choice choice = choose_gap();
-    if (choice.storage < 0) return false;
+    if (choice.storage == kNone) return false;
     const bool is_part = choice.end - choice.begin >= 2 && random_.below(6) == 0;
     const int32_t inside = is_part ? stage_inside(choice) : 0;
     if (choice.is_retained) {
@@ -283,7 +283,7 @@ class Searcher {
     const auto runs = state_.runs(worst);
     if (!runs.empty() && random_.below(3) == 0) return move_run(random_.pick(runs), worst);
     for (int32_t i = 0; i < 20; ++i) {
-      const int32_t id = random_.pick(droppable_);
+      const ArenaId id = random_.pick(droppable_);
       const bool is_behind = worst < graph_.op_count && state_.is_retained(id, worst + 1);
       if (!state_.is_retained(id, worst) && !is_behind) continue;
       const auto touches = state_.touches(id);
@@ -305,7 +305,7 @@ class Searcher {
   bool move_run(int32_t op, int32_t stage) {
     const auto outputs = graph_.outputs[op];
     if (outputs.empty()) return false;
-    const int32_t id = random_.pick(outputs);
+    const ArenaId id = random_.pick(outputs);
     const auto touches = state_.touches(id);
     const auto found = touch_at(touches, stage);
     if (found == touches.begin()) return false;
@@ -318,7 +318,7 @@ class Searcher {
   const RetentionLimits& limits_;
   Retention state_;
   Random random_;
-  std::vector<int32_t> droppable_;
+  std::vector<ArenaId> droppable_;
   double mean_cost_ = 1;
   double mean_bytes_ = 1;
   int64_t moves_ = 0;

@@ -10,18 +10,17 @@ namespace snug::plan {
 
 StageGraph::StageGraph(const ProblemIndex& index, IndexSpan<const OpId> order)
     : op_count(index.op_count()), op_ids(order.begin(), order.end()) {
-  IdVector<StorageId, int32_t> compact(index.storage_count(), -1);
+  IdVector<StorageId, ArenaId> compact(index.storage_count());
   for (int32_t t = 0; t < op_count; ++t) {
     for (const StorageId id : index.op(order[t]).outputs) {
       if (index.storage(id).resident) continue;
-      compact[id] = storage_count++;
-      storage_ids.push_back(id);
+      compact[id] = storage_ids.add(id);
       bytes.push_back(index.storage(id).bytes);
       producer.push_back(t);
     }
   }
   const auto arena_ids = [&](const std::vector<StorageId>& ids) {
-    std::vector<int32_t> result;
+    std::vector<ArenaId> result;
     for (const StorageId id : ids) {
       if (!index.storage(id).resident) result.push_back(compact[id]);
     }
@@ -35,15 +34,15 @@ StageGraph::StageGraph(const ProblemIndex& index, IndexSpan<const OpId> order)
       if (index.storage(id).resident) writers[id].push_back(t);
     }
   }
-  IndexVector<std::vector<int32_t>> readers_of(storage_count);
+  IdVector<ArenaId, std::vector<int32_t>> readers_of(bytes.size());
   for (int32_t t = 0; t < op_count; ++t) {
     const OpId id = order[t];
     const Op& op = index.op(id);
     inputs.add_row(arena_ids(op.inputs));
     outputs.add_row(arena_ids(op.outputs));
-    for (const int32_t input : inputs[t]) readers_of[input].push_back(t);
+    for (const ArenaId input : inputs[t]) readers_of[input].push_back(t);
     int64_t shared = 0;
-    std::vector<int32_t> taken;
+    std::vector<ArenaId> taken;
     for (const auto& [output, input] : op.reuses) {
       shared += std::min(index.storage(output).bytes, index.storage(input).bytes);
       taken.push_back(compact[input]);
@@ -71,15 +70,15 @@ StageGraph::StageGraph(const ProblemIndex& index, IndexSpan<const OpId> order)
   outputs.add_row({});
   overwritten.add_row({});
   fixed_bytes.push_back(0);
-  for (const int32_t input : inputs[op_count]) readers_of[input].push_back(op_count);
+  for (const ArenaId input : inputs[op_count]) readers_of[input].push_back(op_count);
   for (const auto& row : readers_of) readers.add_row(row);
   // What reads a storage that was overwritten meanwhile needs it made again first.
-  IndexVector<int32_t> overwriter(storage_count, -1);
+  IdVector<ArenaId, int32_t> overwriter(bytes.size(), -1);
   for (int32_t t = 0; t < op_count; ++t) {
-    for (const int32_t gone : overwritten[t]) overwriter[gone] = t;
+    for (const ArenaId gone : overwritten[t]) overwriter[gone] = t;
   }
   for (int32_t t = 0; t < op_count; ++t) {
-    for (const int32_t input : inputs[t]) {
+    for (const ArenaId input : inputs[t]) {
       const int32_t by = overwriter[input];
       if (by < 0) continue;
       const int32_t made = last_stage[producer[input]];
@@ -95,9 +94,9 @@ WorkingSetBound pinned_order_bound(const StageGraph& graph) {
     int32_t first;
     int32_t last;
   };
-  IndexVector<Span> spans;
+  IdVector<ArenaId, Span> spans;
   IndexVector<int64_t> begins(static_cast<size_t>(graph.op_count) + 2, 0);
-  for (int32_t id = 0; id < graph.storage_count; ++id) {
+  for (const ArenaId id : graph.bytes.ids()) {
     const int32_t producer = graph.producer[id];
     const auto readers = graph.readers[id];
     const Span span{std::max(producer + 1, graph.last_stage[producer]),
@@ -112,12 +111,12 @@ WorkingSetBound pinned_order_bound(const StageGraph& graph) {
   for (int32_t stage = 0; stage < graph.op_count; ++stage) {
     pinned += begins[stage];
     int64_t bytes = pinned + graph.fixed_bytes[stage];
-    for (const int32_t input : graph.inputs[stage]) {
+    for (const ArenaId input : graph.inputs[stage]) {
       const Span& span = spans[input];
       const bool is_counted = span.first <= stage && stage <= span.last;
       if (!is_counted) bytes += graph.bytes[input];
     }
-    for (const int32_t output : graph.outputs[stage]) bytes += graph.bytes[output];
+    for (const ArenaId output : graph.outputs[stage]) bytes += graph.bytes[output];
     if (bound.op == kNone || bytes > bound.bytes) bound = {bytes, graph.op_ids[stage]};
   }
   return bound;

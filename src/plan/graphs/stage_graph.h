@@ -9,47 +9,52 @@
 #include <span>
 #include <vector>
 
+#include "base/id_vector.h"
 #include "base/index_vector.h"
 #include "plan/problem/index.h"
 
 namespace snug::plan {
 
-/// Rows of unequal length in one array.
+/// An arena storage of a stage graph.
+using ArenaId = Id<struct ArenaTag>;
+
+/// Rows of unequal length in one array. `Begins` is by row.
+template <class T, class Begins = IndexVector<int32_t>>
 class Rows {
  public:
-  void add_row(IndexSpan<const int32_t> row) {
+  void add_row(std::span<const T> row) {
     values_.insert(values_.end(), row.begin(), row.end());
     begin_.push_back(static_cast<int32_t>(values_.size()));
   }
-  [[nodiscard]] std::span<const int32_t> operator[](int32_t row) const {
+  template <class Row>
+  [[nodiscard]] std::span<const T> operator[](Row row) const {
     const auto first = static_cast<size_t>(begin_[row]);
     const auto last = static_cast<size_t>(begin_[row + 1]);
     return std::span(values_).subspan(first, last - first);
   }
 
  private:
-  std::vector<int32_t> values_;
-  IndexVector<int32_t> begin_{0};
+  std::vector<T> values_;
+  Begins begin_ = std::vector<int32_t>{0};
 };
 
 struct StageGraph {
   /// `order` is a valid order of all ops of the problem.
   StageGraph(const ProblemIndex& index, IndexSpan<const OpId> order);
 
-  int32_t op_count = 0;  // stages 0 .. op_count; the last one has no op
-  int32_t storage_count = 0;
-  IndexVector<OpId> op_ids;            // per op: its id in the problem
-  std::vector<StorageId> storage_ids;  // per storage: its id in the problem
-  Rows inputs;                         // per stage
-  Rows outputs;                        // per stage
-  Rows readers;                        // per storage, ascending
-  Rows overwritten;                    // per stage: storages whose bytes an output takes over
-  IndexVector<double> cost;            // per op
-  IndexVector<int64_t> fixed_bytes;    // per stage: scratch less what outputs take over
-  IndexVector<int32_t> last_stage;     // per op: the last stage in which it may run (again)
-  IndexVector<int64_t> bytes;          // per storage
-  IndexVector<int32_t> producer;       // per storage
-  double base_cost = 0;                // every op once
+  int32_t op_count = 0;                      // stages 0 .. op_count; the last one has no op
+  IndexVector<OpId> op_ids;                  // per op: its id in the problem
+  IdVector<ArenaId, StorageId> storage_ids;  // in the problem
+  Rows<ArenaId> inputs;                      // per stage
+  Rows<ArenaId> outputs;                     // per stage
+  Rows<int32_t, IdVector<ArenaId, int32_t>> readers;  // stages, ascending
+  Rows<ArenaId> overwritten;         // per stage: storages whose bytes an output takes over
+  IndexVector<double> cost;          // per op
+  IndexVector<int64_t> fixed_bytes;  // per stage: scratch less what outputs take over
+  IndexVector<int32_t> last_stage;   // per op: the last stage in which it may run (again)
+  IdVector<ArenaId, int64_t> bytes;
+  IdVector<ArenaId, int32_t> producer;
+  double base_cost = 0;  // every op once
 };
 
 /// What no schedule with these first runs can beat: an op's operands and scratch at its first run,
