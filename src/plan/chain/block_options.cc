@@ -20,14 +20,14 @@ constexpr size_t kRepricedGroups = 48;  // all of them, whenever one is dropped
 // Candidates to save, in groups that only make sense together: the outputs of one op that the
 // backward reads.
 struct Group {
-  std::vector<int32_t> members;  // local storages
+  std::vector<LocalId> members;
   int64_t bytes = 0;
   double seconds = 0;  // of the op that makes them
 };
 
 std::vector<Group> save_groups(const ProblemIndex& index, const BlockTemplate& block) {
   std::map<OpId, Group> by_producer;
-  for (int32_t local = 0; local < block.storage_count(); ++local) {
+  for (const LocalId local : block.storage_ids()) {
     const TemplateStorage& storage = block.storage(local);
     if (!storage.is_forward) continue;
     if (!storage.is_read_by_backward && !storage.is_input) continue;
@@ -43,7 +43,7 @@ std::vector<Group> save_groups(const ProblemIndex& index, const BlockTemplate& b
   // An output set of several storages may be kept as a whole, which the next block shares.
   Group outputs;
   bool is_read = false;
-  for (int32_t local = 0; local < block.storage_count(); ++local) {
+  for (const LocalId local : block.storage_ids()) {
     const TemplateStorage& storage = block.storage(local);
     if (!storage.is_output) continue;
     outputs.members.push_back(local);
@@ -121,12 +121,12 @@ void keep_front(std::vector<BlockOption>& options, size_t max_options) {
   options = std::move(front);
 }
 
-std::vector<bool> flags_of(const BlockTemplate& block, const std::vector<Group>& groups,
-                           uint64_t mask) {
-  IndexVector<bool> is_saved(block.storage_count(), false);
+IdVector<LocalId, bool> flags_of(const BlockTemplate& block, const std::vector<Group>& groups,
+                                 uint64_t mask) {
+  IdVector<LocalId, bool> is_saved(block.storage_count(), false);
   for (size_t g = 0; g < groups.size(); ++g) {
     if ((mask >> g & 1) == 0) continue;
-    for (const int32_t member : groups[g].members) is_saved[member] = true;
+    for (const LocalId member : groups[g].members) is_saved[member] = true;
   }
   return is_saved;
 }
@@ -146,9 +146,9 @@ void enumerate(const BlockTemplate& block, const std::vector<Group>& groups,
 void drop_greedily(const BlockTemplate& block, const std::vector<Group>& groups,
                    std::vector<BlockOption>& options) {
   constexpr double kNever = std::numeric_limits<double>::infinity();
-  IndexVector<bool> is_saved(block.storage_count(), false);
-  const auto set_saved = [&groups](IndexVector<bool>& flags, size_t group, bool value) {
-    for (const int32_t member : groups[group].members) flags[member] = value;
+  IdVector<LocalId, bool> is_saved(block.storage_count(), false);
+  const auto set_saved = [&groups](IdVector<LocalId, bool>& flags, size_t group, bool value) {
+    for (const LocalId member : groups[group].members) flags[member] = value;
   };
   for (size_t g = 0; g < groups.size(); ++g) set_saved(is_saved, g, true);
   auto current = block.measure(is_saved);
@@ -227,7 +227,7 @@ IndexVector<BlockOptions> block_options(const ProblemIndex& index, const Chain& 
   IndexVector<std::optional<BlockTemplate>> templates(chain.class_count);
   IndexVector<size_t> first_of_class(chain.class_count, 0);
   const std::vector<int64_t> entry_bytes = bytes_at_entry(index, chain);
-  IdVector<StorageId, int32_t> local_by_id(index.problem.storages.size(), -1);
+  IdVector<StorageId, LocalId> local_by_id(index.problem.storages.size());
   for (size_t b = 0; b < chain.blocks.size(); ++b) {
     stop_point();
     const Block& block = chain.blocks[b];
@@ -248,7 +248,7 @@ IndexVector<BlockOptions> block_options(const ProblemIndex& index, const Chain& 
       continue;
     }
     mine.advance_peak_bytes =
-        shape.forward_peak(std::vector<bool>(static_cast<size_t>(shape.storage_count()), false));
+        shape.forward_peak(IdVector<LocalId, bool>(shape.storage_count(), false));
     const std::vector<Group> groups = save_groups(index, shape);
     const auto exact_limit = static_cast<size_t>(limits.max_groups);
     // The price of 2^groups measurements grows with the block: long blocks get fewer groups.

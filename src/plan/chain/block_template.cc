@@ -35,31 +35,31 @@ class Profile {
 
 }  // namespace
 
-int32_t BlockTemplate::local_of(StorageId id) const {
-  const auto found = std::lower_bound(sorted_ids_.begin(), sorted_ids_.end(), std::pair{id, 0});
-  return found != sorted_ids_.end() && found->first == id ? found->second : -1;
+LocalId BlockTemplate::local_of(StorageId id) const {
+  const auto found =
+      std::lower_bound(sorted_ids_.begin(), sorted_ids_.end(), std::pair(id, LocalId(0)));
+  return found != sorted_ids_.end() && found->first == id ? found->second : kNone;
 }
 
-int32_t BlockTemplate::add_storage(const ProblemIndex& index, StorageId id,
-                                   IdVector<StorageId, int32_t>& local_by_id) {
-  int32_t& local = local_by_id[id];
-  if (local >= 0) return local;
-  local = storage_count();
+LocalId BlockTemplate::add_storage(const ProblemIndex& index, StorageId id,
+                                   IdVector<StorageId, LocalId>& local_by_id) {
+  LocalId& local = local_by_id[id];
+  if (local != kNone) return local;
   TemplateStorage storage;
   storage.id = id;
   storage.bytes = index.arena_bytes(id);
-  storages_.push_back(storage);
+  local = storages_.add(storage);
   producer_.push_back(-1);
   return local;
 }
 
 BlockTemplate::LocalOp BlockTemplate::add_op(const ProblemIndex& index, const Chain& chain, OpId id,
-                                             IdVector<StorageId, int32_t>& local_by_id) {
+                                             IdVector<StorageId, LocalId>& local_by_id) {
   const Op& op = index.op(id);
   LocalOp local;
   local.scratch_bytes = op.scratch_bytes;
   local.seconds = op.seconds;
-  const auto add = [&](const std::vector<StorageId>& from, std::vector<int32_t>& to) {
+  const auto add = [&](const std::vector<StorageId>& from, std::vector<LocalId>& to) {
     for (const StorageId storage : from) {
       if (index.storage(storage).resident) continue;
       const bool is_forward = chain.block_of[storage] >= 0;
@@ -70,8 +70,8 @@ BlockTemplate::LocalOp BlockTemplate::add_op(const ProblemIndex& index, const Ch
   add(op.inputs, local.inputs);
   add(op.outputs, local.outputs);
   for (const auto& [output, input] : op.reuses) {
-    const int32_t place = local_by_id[input];
-    if (place >= 0 && local_by_id[output] >= 0 &&
+    const LocalId place = local_by_id[input];
+    if (place != kNone && local_by_id[output] != kNone &&
         index.arena_bytes(output) == index.arena_bytes(input))
       local.overwritten.push_back(place);
   }
@@ -79,7 +79,7 @@ BlockTemplate::LocalOp BlockTemplate::add_op(const ProblemIndex& index, const Ch
 }
 
 BlockTemplate::BlockTemplate(const ProblemIndex& index, const Chain& chain, const Block& block,
-                             int64_t entry_bytes, IdVector<StorageId, int32_t>& local_by_id)
+                             int64_t entry_bytes, IdVector<StorageId, LocalId>& local_by_id)
     : foreign_bytes_(entry_bytes) {
   for (const StorageId id : block.input) {
     if (chain.is_pinned[id]) continue;
@@ -90,18 +90,18 @@ BlockTemplate::BlockTemplate(const ProblemIndex& index, const Chain& chain, cons
   for (OpId op = block.first; op < block.end; ++op) {
     forward_.push_back(add_op(index, chain, op, local_by_id));
     forward_seconds_ += index.op(op).seconds;
-    for (const int32_t output : forward_.back().outputs) {
+    for (const LocalId output : forward_.back().outputs) {
       storages_[output].is_forward = true;
       producer_[output] = static_cast<int32_t>(forward_.size()) - 1;
     }
   }
   for (const StorageId id : block.output) {
-    const int32_t output = local_by_id[id];
-    if (output >= 0) storages_[output].is_output = true;
+    const LocalId output = local_by_id[id];
+    if (output != kNone) storages_[output].is_output = true;
   }
   for (OpId op = block.backward_first; op < block.backward_end; ++op) {
     backward_.push_back(add_op(index, chain, op, local_by_id));
-    for (const int32_t input : backward_.back().inputs) {
+    for (const LocalId input : backward_.back().inputs) {
       storages_[input].is_read_by_backward = true;
     }
   }
@@ -116,10 +116,10 @@ BlockTemplate::BlockTemplate(const ProblemIndex& index, const Chain& chain, cons
   }
   split_off_tail();
   sorted_ids_.reserve(storages_.size());
-  for (int32_t local = 0; local < storage_count(); ++local) {
+  for (const LocalId local : storage_ids()) {
     const StorageId id = storages_[local].id;
     sorted_ids_.emplace_back(id, local);
-    local_by_id[id] = -1;
+    local_by_id[id] = kNone;
   }
   std::sort(sorted_ids_.begin(), sorted_ids_.end());
 }
@@ -127,52 +127,50 @@ BlockTemplate::BlockTemplate(const ProblemIndex& index, const Chain& chain, cons
 void BlockTemplate::split_off_tail() {
   const auto reads_forward = [&](const LocalOp& op) {
     return std::any_of(op.inputs.begin(), op.inputs.end(),
-                       [&](int32_t input) { return storages_[input].is_forward; });
+                       [&](LocalId input) { return storages_[input].is_forward; });
   };
   tail_begin_ = backward_.size();
   while (tail_begin_ > 0 && !reads_forward(backward_[tail_begin_ - 1])) --tail_begin_;
   if (tail_begin_ == 0) tail_begin_ = backward_.size();  // nothing before it that it could follow
-  head_storages_ = storages_.size();
+  head_end_ = storages_.end_id();
   if (tail_begin_ == backward_.size()) return;
   // Storages are numbered as they appear.
-  head_storages_ = 0;
-  const auto count = [&](int32_t local) {
-    head_storages_ = std::max(head_storages_, static_cast<size_t>(local) + 1);
-  };
-  for (size_t i = 0; i < storages_.size(); ++i) {
-    if (storages_[i].is_forward || storages_[i].is_output) count(static_cast<int32_t>(i));
+  head_end_ = LocalId(0);
+  const auto count = [&](LocalId local) { head_end_ = std::max(head_end_, local + 1); };
+  for (const LocalId id : storage_ids()) {
+    if (storages_[id].is_forward || storages_[id].is_output) count(id);
   }
   for (size_t i = 0; i < backward_.size(); ++i) {
     for (const auto* locals : {&backward_[i].inputs, &backward_[i].outputs}) {
-      for (const int32_t local : *locals) {
+      for (const LocalId local : *locals) {
         if (i < tail_begin_) count(local);
         if (i >= tail_begin_) storages_[local].is_used_in_tail = true;
       }
     }
   }
   tail_peak_bytes_ = peak_of_tail();
-  for (size_t i = head_storages_; i < storages_.size(); ++i) {
-    if (storages_[i].is_live_at_entry) tail_entry_bytes_ += storages_[i].bytes;
+  for (const LocalId id : IdRange(head_end_, storages_.end_id())) {
+    if (storages_[id].is_live_at_entry) tail_entry_bytes_ += storages_[id].bytes;
   }
 }
 
 int64_t BlockTemplate::peak_of_tail() const {
   const auto begin = static_cast<int32_t>(tail_begin_);
   const auto end = static_cast<int32_t>(backward_.size()) - 1;
-  IndexVector<int32_t> first(storages_.size(), begin);
-  IndexVector<int32_t> last(storages_.size(), -1);
+  IdVector<LocalId, int32_t> first(storages_.size(), begin);
+  IdVector<LocalId, int32_t> last(storages_.size(), -1);
   Profile profile(backward_.size());
   for (int32_t step = begin; step <= end; ++step) {
     const LocalOp& op = backward_[step];
     profile.add(step, step, op.scratch_bytes);
-    for (const int32_t input : op.inputs) last[input] = step;
-    for (const int32_t output : op.outputs) {
+    for (const LocalId input : op.inputs) last[input] = step;
+    for (const LocalId output : op.outputs) {
       if (last[output] < 0) first[output] = step;
       last[output] = step;
     }
-    for (const int32_t input : op.overwritten) last[input] = step - 1;
+    for (const LocalId input : op.overwritten) last[input] = step - 1;
   }
-  for (size_t i = 0; i < storages_.size(); ++i) {
+  for (const LocalId i : storage_ids()) {
     const TemplateStorage& storage = storages_[i];
     if (storage.is_forward) continue;
     const int32_t stop = storage.leaves ? end : last[i];
@@ -195,20 +193,20 @@ int64_t BlockTemplate::past_bytes() const {
   return bytes;
 }
 
-int64_t BlockTemplate::forward_peak(const IndexVector<bool>& is_saved) const {
+int64_t BlockTemplate::forward_peak(const IdVector<LocalId, bool>& is_saved) const {
   if (forward_.empty()) return 0;
   const auto end = static_cast<int32_t>(forward_.size()) - 1;
-  IndexVector<int32_t> first(head_storages_, -1);
-  IndexVector<int32_t> last(head_storages_, -1);
+  IdVector<LocalId, int32_t> first(head_ids().size(), -1);
+  IdVector<LocalId, int32_t> last(head_ids().size(), -1);
   for (int32_t step = 0; step <= end; ++step) {
     const LocalOp& op = forward_[step];
-    for (const int32_t input : op.inputs) last[input] = step;
-    for (const int32_t output : op.outputs) {
+    for (const LocalId input : op.inputs) last[input] = step;
+    for (const LocalId output : op.outputs) {
       first[output] = last[output] = step;
     }
   }
   Profile profile(forward_.size());
-  for (size_t i = 0; i < head_storages_; ++i) {
+  for (const LocalId i : head_ids()) {
     const TemplateStorage& storage = storages_[i];
     if (!storage.is_forward) continue;
     const bool stays = is_saved[i] || storage.is_input || storage.is_output;
@@ -218,28 +216,28 @@ int64_t BlockTemplate::forward_peak(const IndexVector<bool>& is_saved) const {
   return profile.peak();
 }
 
-bool BlockTemplate::append_closure(int32_t local, IndexVector<uint8_t>& is_available,
+bool BlockTemplate::append_closure(LocalId local, IdVector<LocalId, uint8_t>& is_available,
                                    IndexVector<const LocalOp*>& run, double& seconds) const {
   if (is_available[local] != 0) return true;
   const int32_t producer = producer_[local];
   if (producer < 0) return false;  // the input, not saved
   const LocalOp& op = forward_[producer];
-  for (const int32_t input : op.inputs) {
+  for (const LocalId input : op.inputs) {
     if (!append_closure(input, is_available, run, seconds)) return false;
   }
-  for (const int32_t output : op.outputs) is_available[output] = 1;
+  for (const LocalId output : op.outputs) is_available[output] = 1;
   run.push_back(&op);
   seconds += op.seconds;
   return true;
 }
 
-std::optional<BlockOption> BlockTemplate::measure(const IndexVector<bool>& is_saved) const {
+std::optional<BlockOption> BlockTemplate::measure(const IdVector<LocalId, bool>& is_saved) const {
   stop_point();
   BlockOption option;
-  IndexVector<uint8_t> is_available(head_storages_, 0);
+  IdVector<LocalId, uint8_t> is_available(head_ids().size(), 0);
   size_t inputs_left = 0;
   size_t outputs_left = 0;
-  for (size_t i = 0; i < head_storages_; ++i) {
+  for (const LocalId i : head_ids()) {
     const TemplateStorage& storage = storages_[i];
     is_available[i] = !storage.is_forward || is_saved[i] ? 1 : 0;
     if (storage.is_input && is_saved[i]) option.saves_input = true;
@@ -255,46 +253,46 @@ std::optional<BlockOption> BlockTemplate::measure(const IndexVector<bool>& is_sa
   const auto is_counted_by_chain = [&](const TemplateStorage& storage) {
     return (storage.is_input && option.saves_input) || (storage.is_output && option.saves_output);
   };
-  for (size_t i = 0; i < head_storages_; ++i) {
+  for (const LocalId i : head_ids()) {
     if (storages_[i].is_forward && is_saved[i] && !is_counted_by_chain(storages_[i]))
       option.inner_bytes += storages_[i].bytes;
   }
   // The backward peak leaves out the input set: it is there for whoever keeps it.
-  const auto is_outside = [&](size_t i) {
+  const auto is_outside = [&](LocalId i) {
     return storages_[i].is_input && (option.saves_input || !is_saved[i]);
   };
   IndexVector<const LocalOp*> run;
   run.reserve(forward_.size() + tail_begin_);
   for (const LocalOp& op : std::span(backward_).first(tail_begin_)) {
-    for (const int32_t input : op.inputs) {
+    for (const LocalId input : op.inputs) {
       if (!append_closure(input, is_available, run, option.recompute_seconds)) return std::nullopt;
     }
     run.push_back(&op);
   }
   option.forward_peak_bytes = forward_peak(is_saved);
   if (run.empty()) {
-    for (size_t i = 0; i < head_storages_; ++i) {
+    for (const LocalId i : head_ids()) {
       if (storages_[i].is_forward && is_saved[i] && !is_outside(i))
         option.backward_peak_bytes += storages_[i].bytes;
     }
     return option;
   }
   const auto end = static_cast<int32_t>(run.size()) - 1;
-  IndexVector<int32_t> first(head_storages_, -1);
-  IndexVector<int32_t> last(head_storages_, -1);
+  IdVector<LocalId, int32_t> first(head_ids().size(), -1);
+  IdVector<LocalId, int32_t> last(head_ids().size(), -1);
   Profile profile(run.size());
   for (int32_t step = 0; step <= end; ++step) {
     const LocalOp& op = *run[step];
     profile.add(step, step, op.scratch_bytes);
-    for (const int32_t input : op.inputs) last[input] = step;
-    for (const int32_t output : op.outputs) {
+    for (const LocalId input : op.inputs) last[input] = step;
+    for (const LocalId output : op.outputs) {
       if (first[output] < 0) first[output] = step;
       last[output] = std::max(last[output], step);
     }
-    for (const int32_t input : op.overwritten)
+    for (const LocalId input : op.overwritten)
       last[input] = step > 0 ? step - 1 : kOverwrittenAtOnce;
   }
-  for (size_t i = 0; i < head_storages_; ++i) {
+  for (const LocalId i : head_ids()) {
     const TemplateStorage& storage = storages_[i];
     const bool from_start = storage.is_forward ? is_saved[i] : storage.is_live_at_entry;
     if (is_outside(i) || (!from_start && first[i] < 0)) continue;
