@@ -19,13 +19,12 @@
 #include <utility>
 #include <vector>
 
+#include "snug/bad_rows.h"
 #include "snug/interval.h"
 #include "snug/tokenizer_kind.h"
 #include "snug/train_spec.h"
 
 namespace snug {
-
-enum class BadRows : uint8_t { stop, skip };
 
 /// What may be recomputed: the planner's choice by the budget, or a named strategy ("keep-all",
 /// "recompute-all", "sqrt", "every:4", ...; docs/planning.md).

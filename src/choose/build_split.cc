@@ -28,8 +28,8 @@ std::vector<plan::StorageId> updated_gradients(const plan::Problem& problem) {
   std::vector<plan::StorageId> gradients;
   for (const plan::Op& op : problem.ops) {
     for (const plan::StorageId output : op.outputs)
-      is_backward[output] = op.phase == plan::Phase::backward;
-    if (op.phase != plan::Phase::update || !has_resident_output(problem, op)) continue;
+      is_backward[output] = op.phase == Phase::backward;
+    if (op.phase != Phase::update || !has_resident_output(problem, op)) continue;
     for (const plan::StorageId input : op.inputs) {
       if (!is_backward[input] || problem.storages[input].resident) continue;
       gradients.push_back(input);
@@ -43,7 +43,7 @@ std::vector<plan::StorageId> updated_gradients(const plan::Problem& problem) {
 double seconds_of_steps(const plan::Problem& problem) {
   double seconds = 0;
   for (const plan::Op& op : problem.ops) {
-    const bool moves = op.phase == plan::Phase::update && has_resident_output(problem, op);
+    const bool moves = op.phase == Phase::update && has_resident_output(problem, op);
     const bool reads = std::any_of(op.inputs.begin(), op.inputs.end(), [&](plan::StorageId id) {
       return std::find(op.outputs.begin(), op.outputs.end(), id) == op.outputs.end();
     });
@@ -116,7 +116,7 @@ class SplitBuilder {
   const Backend& backend_;
   UpdatePrograms& once_;
   const train::Recipe recipe_;
-  const train::BatchShape shape_;  // the longest rows
+  const train::ProgramShape shape_;  // the longest rows
   train::Recorder recorder_;
   const train::CompileHooks hooks_;
   ResidentLayout residents_;
@@ -169,7 +169,7 @@ void SplitBuilder::meet_shorter_rows() {
   const bool counts_evaluation =
       may_need_more_for_less(request_.trains ? split_.evaluation->graph : graph());
   for (size_t i = 0; i + 1 < request_.lengths.size(); ++i) {
-    const train::BatchShape shape{shape_.rows, request_.lengths[i]};
+    const train::ProgramShape shape{shape_.rows, request_.lengths[i]};
     if (counts_evaluation) {
       Graph shorter = train::build_eval_graph(request_.network, shape, split_.serves_evaluation);
       make_room_for(

@@ -80,7 +80,7 @@ void ChosenPrograms::tell(const char* phase) {
 }
 
 void ChosenPrograms::add_shorter(const Lengths& length) {
-  const train::BatchShape shape{run_.micro_batch, length};
+  const train::ProgramShape shape{run_.micro_batch, length};
   tell(kBuilding);
   Graph evaluation = train::build_eval_graph(request_.network, shape, split_.serves_evaluation);
   add(run_.eval, plain_program(request_, "eval", std::move(evaluation), length, backend_));

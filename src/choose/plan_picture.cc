@@ -66,9 +66,7 @@ class TreatedBlocks {
   }
 
   [[nodiscard]] const plan::Op& op(plan::OpId id) const { return problem_.ops[id]; }
-  [[nodiscard]] bool is_forward(plan::OpId id) const {
-    return op(id).phase == plan::Phase::forward;
-  }
+  [[nodiscard]] bool is_forward(plan::OpId id) const { return op(id).phase == Phase::forward; }
   [[nodiscard]] TreatedBlock& at(plan::OpId id) {
     std::string name = block_of(op(id).scope);
     if (name.empty()) name = kOutside;
@@ -86,7 +84,7 @@ class TreatedBlocks {
   void at_loss(const plan::Plan& plan, Add&& add) {
     int32_t loss = static_cast<int32_t>(plan.steps.size());
     for (size_t step = 0; step < plan.steps.size(); ++step) {
-      if (op(plan.steps[step].op).phase != plan::Phase::backward) continue;
+      if (op(plan.steps[step].op).phase != Phase::backward) continue;
       loss = static_cast<int32_t>(step);
       break;
     }

@@ -134,7 +134,7 @@ bool may_have_passes(const RunPlanRequest& request, int64_t micro_batch, bool ha
 std::vector<int64_t> affordable(const std::vector<int64_t>& sizes, const plan::Problem& problem) {
   const auto ops = static_cast<size_t>(
       std::count_if(problem.ops.begin(), problem.ops.end(),
-                    [](const plan::Op& op) { return op.phase == plan::Phase::forward; }));
+                    [](const plan::Op& op) { return op.phase == Phase::forward; }));
   if (sizes.size() < 3 || ops * sizes.size() <= kMostOpsInAll) return sizes;
   if (ops > kMostOpsOfMany) return {sizes.front(), sizes.back()};
   const size_t count = std::max<size_t>(3, kMostOpsInAll / ops);

@@ -50,7 +50,7 @@ std::string refusal_of(const RunPlanRequest& request) {
 plan::Problem forward_ops(size_t count) {
   plan::Problem problem;
   problem.ops.resize(count + 1);  // one of the backward part
-  problem.ops.back().phase = plan::Phase::backward;
+  problem.ops.back().phase = Phase::backward;
   return problem;
 }
 

@@ -16,7 +16,7 @@ namespace {
 std::string forward_nodes(const plan::Problem& problem) {
   std::string names;
   for (const plan::Op& op : problem.ops) {
-    if (op.phase == plan::Phase::forward) names += op.name + "+";
+    if (op.phase == Phase::forward) names += op.name + "+";
   }
   return names;
 }

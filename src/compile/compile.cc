@@ -152,7 +152,7 @@ std::vector<Weight> weights_of(const NetworkDef& network) {
   return network.traces != nullptr ? network.traces->weights(make) : make()->weights;
 }
 
-Graph build_train_graph(const NetworkDef& network, const Recipe& recipe, const BatchShape& shape,
+Graph build_train_graph(const NetworkDef& network, const Recipe& recipe, const ProgramShape& shape,
                         int64_t micro_batches, const CompileHooks& hooks) {
   return compiled({network,
                    Program::training,
@@ -162,7 +162,7 @@ Graph build_train_graph(const NetworkDef& network, const Recipe& recipe, const B
                    hooks});
 }
 
-Graph build_eval_graph(const NetworkDef& network, const BatchShape& shape, bool has_prologue,
+Graph build_eval_graph(const NetworkDef& network, const ProgramShape& shape, bool has_prologue,
                        const CompileHooks& hooks) {
   return compiled({network,
                    Program::evaluation,

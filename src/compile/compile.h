@@ -18,7 +18,7 @@
 namespace snug::train {
 
 /// A micro-batch: its rows, and the lengths that they are padded to.
-struct BatchShape {
+struct ProgramShape {
   int64_t rows = 0;
   Lengths lengths = {};
 };
@@ -35,10 +35,10 @@ struct BatchShape {
 /// Forward, backward, and then either accumulation into the "grad." states (where an update has
 /// more than one micro-batch) or clipping and update.
 [[nodiscard]] Graph build_train_graph(const NetworkDef& network, const Recipe& recipe,
-                                      const BatchShape& shape, int64_t micro_batches,
+                                      const ProgramShape& shape, int64_t micro_batches,
                                       const CompileHooks& hooks = {});
 /// Forward alone. `has_prologue`: what the prologue makes is there.
-[[nodiscard]] Graph build_eval_graph(const NetworkDef& network, const BatchShape& shape,
+[[nodiscard]] Graph build_eval_graph(const NetworkDef& network, const ProgramShape& shape,
                                      bool has_prologue = false, const CompileHooks& hooks = {});
 /// What the programs of an update with more than one micro-batch share, made once an update from
 /// the weights (Phase::prologue). Without nodes where the network has no such part; with one

@@ -15,8 +15,6 @@
 namespace snug {
 namespace {
 
-plan::Phase planner_phase(Phase phase) { return static_cast<plan::Phase>(phase); }
-
 // FNV-1a; equal signatures make equal blocks, so the value must not depend on the run. A text that
 // follows another goes on from its hash.
 uint64_t hash_text(const std::string& text, uint64_t hash = 1469598103934665603ull) {
@@ -135,7 +133,7 @@ plan::Op lower_op(const Graph& graph, const std::vector<NodeId>& nodes, const Lo
   const Node& first = graph.node(nodes.front());
   plan::Op op{.name = {},
               .scope = first.scope,
-              .phase = planner_phase(first.phase),
+              .phase = first.phase,
               .seconds = 0,
               .inputs = {},
               .outputs = {},

@@ -17,7 +17,7 @@ namespace snug::train {
 struct Recipe {
   optim::Options optimizer;
   double max_grad_norm = 1.0;  // 0: no clipping
-  Settings given;              // hyper-parameters that the user set
+  HyperValues given;           // hyper-parameters that the user set
   optim::GroupRules groups;
   std::vector<std::string> freeze;  // patterns; * matches any text
   bool updates = true;              // false: gradients stay in their states

@@ -424,8 +424,8 @@ Option recompute_option(const Field& field) {
 }
 
 // The keys that a session has too, with the place of each.
-std::vector<std::pair<Place, Option>> options_of_spec() {
-  std::vector<std::pair<Place, Option>> all;
+std::vector<std::pair<HelpPlace, Option>> options_of_spec() {
+  std::vector<std::pair<HelpPlace, Option>> all;
   const auto add = [&](const Field& field, Option option) {
     all.emplace_back(field.place, std::move(option));
   };
@@ -438,7 +438,7 @@ std::vector<std::pair<Place, Option>> options_of_spec() {
 
 // Puts the keys of a group that are left behind the key that each names: as often as one finds its
 // place, since the one before it may be of the spec, too.
-void place(const std::string& group, std::vector<std::pair<Place, Option>>& left,
+void place(const std::string& group, std::vector<std::pair<HelpPlace, Option>>& left,
            std::vector<Option>& members) {
   const auto is_placed = [&](const auto& each) {
     const auto& [where, option] = each;
@@ -466,7 +466,7 @@ std::vector<Option> make_table() {
       {"Training", add_training},
       {"Output", add_output}};
   const RunConfig defaults;
-  std::vector<std::pair<Place, Option>> left = options_of_spec();
+  std::vector<std::pair<HelpPlace, Option>> left = options_of_spec();
   std::vector<Option> table;
   for (const auto& [group, add] : groups) {
     std::vector<Option> members;

@@ -23,7 +23,7 @@ uint64_t below(uint32_t high, uint32_t low, int64_t bound) {
 
 }  // namespace
 
-BalancedRows::BalancedRows(const Part& part, int64_t labels,
+BalancedRows::BalancedRows(const Subset& part, int64_t labels,
                            const std::function<int32_t(int64_t row)>& label_of, uint64_t seed,
                            const std::string& scratch)
     : file_(io::open_nameless(scratch)), seed_(seed) {

@@ -20,7 +20,7 @@ class BalancedRows {
  public:
   /// The rows of a part, by what `label_of` says, which is below `labels`. `scratch` is created and
   /// has no name from then on.
-  BalancedRows(const Part& part, int64_t labels,
+  BalancedRows(const Subset& part, int64_t labels,
                const std::function<int32_t(int64_t row)>& label_of, uint64_t seed,
                const std::string& scratch);
 

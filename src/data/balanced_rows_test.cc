@@ -18,7 +18,7 @@ constexpr int64_t kRows = 100'000;
 int32_t label_of(int64_t row) { return row == 77 ? 3 : row % 1000 == 5 ? 0 : 1; }
 
 BalancedRows balanced(const TemporaryFolder& folder, uint64_t seed = 9) {
-  return {Part::all(kRows), 4, label_of, seed, folder.file("balanced")};
+  return {Subset::all(kRows), 4, label_of, seed, folder.file("balanced")};
 }
 
 TEST(BalancedRows, every_class_is_as_likely_and_every_row_within_it) {
@@ -69,7 +69,7 @@ TEST(BalancedRows, a_sampler_draws_them_in_place_of_an_order_and_seeks) {
       .batch_size = 30, .seed = 1, .buckets = {8}, .draw = [&](int64_t epoch, int64_t number) {
         return rows.row(epoch, number);
       }};
-  TrainSampler sampler(Part::all(kRows), lengths, options);
+  TrainSampler sampler(Subset::all(kRows), lengths, options);
   EXPECT_EQ(sampler.batches_per_epoch(), 3334);
   double rare = 0;
   std::vector<int64_t> wanted;
@@ -79,7 +79,7 @@ TEST(BalancedRows, a_sampler_draws_them_in_place_of_an_order_and_seeks) {
     if (batch == 99) wanted.assign(plan.rows.begin(), plan.rows.end());
   }
   EXPECT_NEAR(rare, 1000, 160);
-  TrainSampler resumed(Part::all(kRows), lengths, options);
+  TrainSampler resumed(Subset::all(kRows), lengths, options);
   resumed.seek(0, 99);
   const BatchPlan plan = resumed.next();
   EXPECT_EQ(std::vector<int64_t>(plan.rows.begin(), plan.rows.end()), wanted);

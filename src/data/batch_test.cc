@@ -97,7 +97,8 @@ TEST(Batch, an_epoch_from_file_to_batches_allocates_nothing_and_sees_every_label
                        .tokenizer_fingerprint = "toy"};
   const TokenCache cache = open_or_build_token_cache(folder.file("cache"), spec, toy_encoder(32));
   TrainSampler sampler(
-      Part::all(cache.rows()), [&](auto rows, auto lengths) { cache.read_lengths(rows, lengths); },
+      Subset::all(cache.rows()),
+      [&](auto rows, auto lengths) { cache.read_lengths(rows, lengths); },
       {.batch_size = 16, .seed = 1, .buckets = bucket_lengths(32, cache.max_length())});
   Arrays arrays(4, 32);
   std::vector<int64_t> labels(7, 0);

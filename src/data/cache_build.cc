@@ -296,7 +296,7 @@ class CacheBuilder {
   // the others may be skipped.
   void refuse_unlike_labels(const std::string& where) {
     if (std::exchange(has_looked_at_labels_, true)) return;
-    const NamedNumbers numbers(spec_.known_labels.names());
+    const NumericNames numbers(spec_.known_labels.names());
     const auto is_known = [&](std::string_view label) {
       return spec_.bad_rows == BadRows::skip
                  ? known_.knows(label, where)

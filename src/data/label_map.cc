@@ -22,7 +22,7 @@ std::optional<int64_t> plain_number(std::string_view text) {
 bool is_number(const std::string& name) { return plain_number(name).has_value(); }
 
 /// Ids say which label is meant, unless the model's names are numbers themselves ("1" to "5").
-bool takes_ids(const std::vector<std::string>& model, const NamedNumbers& numbers) {
+bool takes_ids(const std::vector<std::string>& model, const NumericNames& numbers) {
   return are_only_ids(model) || !numbers.are_names();
 }
 
@@ -36,7 +36,7 @@ bool takes_ids(const std::vector<std::string>& model, const NamedNumbers& number
 }
 
 void check_readings(const std::string& where, int64_t id, const std::vector<std::string>& model,
-                    const NamedNumbers& numbers) {
+                    const NumericNames& numbers) {
   if (const auto other = numbers.find_within(id)) refuse_two_readings(where, id, *other, model);
 }
 
@@ -66,7 +66,7 @@ Error ambiguous_label(const std::string& where, std::string_view label, const La
 std::optional<LabelMap> match(const std::vector<std::string>& model, const DataLabels& data,
                               const std::string& where) {
   LabelMap map{.labels = Labels::from_names(model), .source = LabelSource::names};
-  const NamedNumbers numbers(model);
+  const NumericNames numbers(model);
   for (const std::string& name : data.names) {
     if (map.labels.is_repeated(name)) throw ambiguous_label(where, name, map.labels);
     if (const auto id = find_class(map.labels, numbers, name)) map.id_of.push_back(*id);
@@ -98,7 +98,7 @@ void add_nameless(std::vector<std::string>& names, int64_t count) {
 /// Numbers are places in an order of names that are none. Nothing where the data's labels are
 /// names.
 std::optional<LabelMap> in_places(const LabelRule& rule, const std::vector<std::string>& names,
-                                  const DataLabels& data, const NamedNumbers& numbers) {
+                                  const DataLabels& data, const NumericNames& numbers) {
   const bool are_places = !numbers.are_names() && !data.names.empty() &&
                           std::all_of(data.names.begin(), data.names.end(), is_number);
   if (!are_places || (rule.order_key.empty() && !all_below(data.ids, names.size())))
@@ -122,7 +122,7 @@ std::optional<LabelMap> in_order(const LabelRule& rule, const DataLabels& data) 
   if (!rule.order_key.empty()) refuse_more_than(rule.count, names, "order's");
   add_nameless(names, rule.count);
   LabelMap map{.labels = Labels::from_names(std::move(names))};
-  const NamedNumbers numbers(map.labels.names());
+  const NumericNames numbers(map.labels.names());
   if (std::optional<LabelMap> places = in_places(rule, map.labels.names(), data, numbers))
     return places;
   for (const std::string& name : data.names) {
@@ -178,7 +178,7 @@ Error unlike_trained(const std::string& where, const std::vector<std::string>& d
               (is_nameless ? ", which does not say which is which" : ", and the two do not match"),
           std::string(is_nameless ? "name the model's labels in id2label of its config.json"
                                   : "name the labels of the data as the model does") +
-              (takes_ids(model, NamedNumbers(model)) ? ", give ids from 0 to " + last + " as labels"
+              (takes_ids(model, NumericNames(model)) ? ", give ids from 0 to " + last + " as labels"
                                                      : "") +
               hint};
 }
@@ -228,7 +228,7 @@ LabelMap map_labels(const LabelRule& rule, const DataLabels& data, const std::st
   return from_data(rule, data);
 }
 
-NamedNumbers::NamedNumbers(const std::vector<std::string>& names) {
+NumericNames::NumericNames(const std::vector<std::string>& names) {
   for (size_t i = 0; i < names.size(); ++i) {
     const auto id = static_cast<int32_t>(i);
     if (const auto value = spelled_number(names[i])) {
@@ -241,7 +241,7 @@ NamedNumbers::NamedNumbers(const std::vector<std::string>& names) {
   std::sort(within_.begin(), within_.end());
 }
 
-std::optional<int32_t> NamedNumbers::find(double value) const {
+std::optional<int32_t> NumericNames::find(double value) const {
   constexpr auto kLowest = std::numeric_limits<int32_t>::min();
   const auto found = std::lower_bound(whole_.begin(), whole_.end(), std::pair(value, kLowest));
   if (found == whole_.end() || found->first != value) return std::nullopt;
@@ -249,7 +249,7 @@ std::optional<int32_t> NamedNumbers::find(double value) const {
   return next != whole_.end() && next->first == value ? std::nullopt : std::optional(found->second);
 }
 
-std::optional<int32_t> NamedNumbers::find_within(int64_t id) const {
+std::optional<int32_t> NumericNames::find_within(int64_t id) const {
   const auto value = static_cast<double>(id);
   constexpr auto kLowest = std::numeric_limits<int32_t>::min();
   auto found = std::lower_bound(within_.begin(), within_.end(), std::pair(value, kLowest));
@@ -258,7 +258,7 @@ std::optional<int32_t> NamedNumbers::find_within(int64_t id) const {
   return found->second;
 }
 
-std::optional<int32_t> find_class(const Labels& model, const NamedNumbers& numbers,
+std::optional<int32_t> find_class(const Labels& model, const NumericNames& numbers,
                                   std::string_view label) {
   if (const auto id = model.find(label)) return id;
   if (!numbers.are_names()) return std::nullopt;

@@ -49,10 +49,10 @@ struct LabelMap {
 };
 
 /// The numbers that the names of classes say, in any spelling.
-class NamedNumbers {
+class NumericNames {
  public:
-  NamedNumbers() = default;
-  explicit NamedNumbers(const std::vector<std::string>& names);
+  NumericNames() = default;
+  explicit NumericNames(const std::vector<std::string>& names);
   /// Some name is a number as a whole ("1", "1.0", "01"): a number in the data is meant as one of
   /// them, and never as an id.
   [[nodiscard]] bool are_names() const { return !whole_.empty(); }
@@ -67,7 +67,7 @@ class NamedNumbers {
 };
 
 /// The class of this name, or whose name is the same number in another spelling.
-[[nodiscard]] std::optional<int32_t> find_class(const Labels& model, const NamedNumbers& numbers,
+[[nodiscard]] std::optional<int32_t> find_class(const Labels& model, const NumericNames& numbers,
                                                 std::string_view label);
 
 /// By name where every label of the data is one of the model's (1 is 1.0 where that is a name);
@@ -108,7 +108,7 @@ class LabelLookup {
   [[nodiscard]] std::optional<Found> look(std::string_view label, const std::string& where) const;
 
   const Labels* model_;
-  NamedNumbers numbers_;
+  NumericNames numbers_;
   bool takes_ids_;
   std::optional<LabelSource> source_;  // of the first label that was found
 };

@@ -206,7 +206,7 @@ int32_t toy_length(int64_t row) {
 
 TrainSampler train_sampler(int64_t rows, int64_t batch, uint64_t seed = 3) {
   return TrainSampler(
-      Part::all(rows), toy_lengths,
+      Subset::all(rows), toy_lengths,
       {.batch_size = batch, .seed = seed, .buckets = bucket_lengths(kMaxLength, kMaxLength)});
 }
 
@@ -215,7 +215,7 @@ TEST(TrainSampler, whole_batches_alone_leave_other_rows_out_each_epoch) {
                                .seed = 3,
                                .buckets = bucket_lengths(kMaxLength, kMaxLength),
                                .drops_remainder = true};
-  TrainSampler sampler(Part::all(1501), toy_lengths, options);
+  TrainSampler sampler(Subset::all(1501), toy_lengths, options);
   EXPECT_EQ(sampler.batches_per_epoch(), 187);
   std::vector<std::set<int64_t>> epochs(2);
   for (std::set<int64_t>& seen : epochs) {
@@ -231,14 +231,14 @@ TEST(TrainSampler, whole_batches_alone_leave_other_rows_out_each_epoch) {
   int64_t counted = 0;
   for (const BucketCount& bucket : sampler.bucket_histogram()) counted += bucket.batches;
   EXPECT_EQ(counted, 187);
-  expect_error([&] { TrainSampler(Part::all(7), toy_lengths, options); }, ErrorCode::bad_data,
+  expect_error([&] { TrainSampler(Subset::all(7), toy_lengths, options); }, ErrorCode::bad_data,
                "fewer than one whole batch of 8");
 }
 
 // Every row once, each batch as it was drawn: about as many lengths in it as in all rows.
 TEST(TrainSampler, batches_without_grouping_are_random_samples) {
   const auto spread_of = [](bool is_grouped) {
-    TrainSampler sampler(Part::all(1280), toy_lengths,
+    TrainSampler sampler(Subset::all(1280), toy_lengths,
                          {.batch_size = 16,
                           .seed = 3,
                           .buckets = bucket_lengths(kMaxLength, kMaxLength),

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "snug/bad_rows.h"
 #include "snug/error.h"
 
 namespace snug::data {
@@ -57,8 +58,6 @@ struct Row {
   int64_t line = 0;               // 1-based line of the file where the row begins
   int64_t item = 0;               // of an array of JSON: which object, from 1
 };
-
-enum class BadRows : uint8_t { stop, skip };
 
 /// What to do with a bad row, and what was done: stop throws the row's error, skip counts it and
 /// keeps a few texts.

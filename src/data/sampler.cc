@@ -17,7 +17,7 @@ namespace {
 
 constexpr int64_t kMaxBatchSize = int64_t{1} << 31;
 
-void check_options(const Part& part, const SamplerOptions& options) {
+void check_options(const Subset& part, const SamplerOptions& options) {
   if (options.batch_size < 1 || options.batch_size > kMaxBatchSize) {
     throw Error(ErrorCode::bad_config, "train_batch_size",
                 "a batch of " + std::to_string(options.batch_size) + " rows is out of range",
@@ -120,7 +120,7 @@ int32_t bucket_of(std::span<const int32_t> buckets, int32_t length) {
   return *bucket;
 }
 
-TrainSampler::TrainSampler(Part part, LengthsFn lengths, SamplerOptions options)
+TrainSampler::TrainSampler(Subset part, LengthsFn lengths, SamplerOptions options)
     : part_(part), lengths_(std::move(lengths)), options_(std::move(options)) {
   check_options(part_, options_);
   const int64_t batch_size = options_.batch_size;
@@ -204,7 +204,7 @@ std::vector<BucketCount> TrainSampler::bucket_histogram(int64_t epoch) const {
   return histogram;
 }
 
-EvalSampler::EvalSampler(Part part, LengthsFn lengths, SamplerOptions options)
+EvalSampler::EvalSampler(Subset part, LengthsFn lengths, SamplerOptions options)
     : part_(part), lengths_(std::move(lengths)), options_(std::move(options)) {
   check_options(part_, options_);
 }

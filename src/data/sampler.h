@@ -75,7 +75,7 @@ struct SampleWindow {
 class TrainSampler {
  public:
   /// Throws Error{bad_config} for a batch size below 1, Error{bad_data} for an empty part.
-  TrainSampler(Part part, LengthsFn lengths, SamplerOptions options);
+  TrainSampler(Subset part, LengthsFn lengths, SamplerOptions options);
 
   [[nodiscard]] int64_t batches_per_epoch() const;
   /// The next batch; allocates nothing after the first call.
@@ -92,7 +92,7 @@ class TrainSampler {
  private:
   void load(SampleWindow& window, int64_t epoch, int64_t index) const;
 
-  Part part_;
+  Subset part_;
   LengthsFn lengths_;
   SamplerOptions options_;
   int64_t drawn_rows_ = 0;  // of an epoch
@@ -105,7 +105,7 @@ class TrainSampler {
 /// each window. Results are put back in order by row id.
 class EvalSampler {
  public:
-  EvalSampler(Part part, LengthsFn lengths, SamplerOptions options);  // the seed is not used
+  EvalSampler(Subset part, LengthsFn lengths, SamplerOptions options);  // the seed is not used
 
   [[nodiscard]] int64_t batches() const;
   /// False at the end.
@@ -116,7 +116,7 @@ class EvalSampler {
  private:
   void load(SampleWindow& window, int64_t index) const;
 
-  Part part_;
+  Subset part_;
   LengthsFn lengths_;
   SamplerOptions options_;
   int64_t batch_ = 0;

@@ -41,7 +41,7 @@ void check_share(int64_t rows, double validation_split) {
 
 Split undivided(int64_t rows) {
   Split split;
-  split.train = Part::all(rows);
+  split.train = Subset::all(rows);
   return split;
 }
 
@@ -76,8 +76,8 @@ IndexVector<int64_t> held_out_by_label(const IndexVector<int64_t>& counts, doubl
 
 }  // namespace
 
-Part Part::all(int64_t rows) {
-  Part part;
+Subset Subset::all(int64_t rows) {
+  Subset part;
   part.size_ = rows;
   return part;
 }

@@ -16,11 +16,11 @@
 namespace snug::data {
 
 /// An indexable set of row ids.
-class Part {
+class Subset {
  public:
-  Part() = default;
+  Subset() = default;
   /// Every row, in file order.
-  [[nodiscard]] static Part all(int64_t rows);
+  [[nodiscard]] static Subset all(int64_t rows);
 
   [[nodiscard]] int64_t size() const { return size_; }
   /// The row id of member k, for k in [0, size).
@@ -42,8 +42,8 @@ class Part {
 };
 
 struct Split {
-  Part train;
-  Part validation;
+  Subset train;
+  Subset validation;
 };
 
 /// Holds out round(rows * validation_split) rows, at least one where the share is above 0 and never

@@ -10,20 +10,6 @@ ValueId Graph::find(const std::string& wanted) const {
   return kNone;
 }
 
-const char* to_string(Phase phase) {
-  switch (phase) {
-    case Phase::prologue:
-      return "prologue";
-    case Phase::forward:
-      return "forward";
-    case Phase::backward:
-      return "backward";
-    case Phase::update:
-      return "update";
-  }
-  return "?";
-}
-
 InputTypes input_types(const Graph& graph, const Node& node) {
   InputTypes types;
   types.reserve(node.inputs.size());

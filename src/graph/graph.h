@@ -12,6 +12,7 @@
 
 #include "base/id_vector.h"
 #include "base/index_vector.h"
+#include "base/phase.h"
 #include "base/shared_text.h"
 #include "graph/input_types.h"
 #include "snug/attrs.h"
@@ -23,10 +24,6 @@ struct OpDef;
 
 using ValueId = Id<struct ValueTag>;
 using NodeId = Id<struct NodeTag>;
-
-/// When a node runs: prologue once an update (casts and packings of weights), update once an
-/// update, the rest once a micro-batch.
-enum class Phase : uint8_t { prologue, forward, backward, update };
 
 /// How a value comes to be. All but `computed` are resident: they live outside the arena for the
 /// whole run.
@@ -86,7 +83,6 @@ struct Graph {
   [[nodiscard]] ValueId find(const std::string& name) const;
 };
 
-[[nodiscard]] const char* to_string(Phase phase);
 [[nodiscard]] InputTypes input_types(const Graph& graph, const Node& node);
 [[nodiscard]] std::vector<TensorType> output_types(const Graph& graph, const Node& node);
 

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <memory>
+#include <optional>
 
 #include "base/ascii.h"
 #include "base/numbers.h"
@@ -196,9 +197,7 @@ class Parser {
   }
   Phase phase() {
     const std::string name = word();
-    for (Phase p : {Phase::prologue, Phase::forward, Phase::backward, Phase::update}) {
-      if (name == to_string(p)) return p;
-    }
+    if (const std::optional<Phase> found = find_phase(name)) return *found;
     fail("there is no phase '" + name + "'");
   }
   void resident(ValueId id, ValueKind kind) {

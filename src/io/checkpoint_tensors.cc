@@ -12,12 +12,12 @@ namespace snug::io {
 namespace {
 
 /// The rows of a tensor that is read or written a few of them at a time.
-struct Rows {
+struct RowBlocks {
   int64_t count = 0;
   int64_t columns = 0;
   int64_t at_once = 0;
 
-  explicit Rows(std::span<const int64_t> shape) : count(shape.empty() ? 1 : shape[0]) {
+  explicit RowBlocks(std::span<const int64_t> shape) : count(shape.empty() ? 1 : shape[0]) {
     constexpr int64_t kBufferElements = 1 << 16;
     columns = 1;
     for (size_t i = 1; i < shape.size(); ++i) columns *= shape[i];
@@ -58,7 +58,7 @@ TensorToWrite tensor_of(const std::string& name, const TensorType& type,
       .name = name, .dtype = stored_type(type.dtype), .shape = type.shape, .make = std::move(read)};
 }
 
-void read_exactly(const TensorFile& file, const TensorInfo* found, const std::string& name,
+void read_exactly(const TensorFile& file, const StoredTensor* found, const std::string& name,
                   const TensorType& type, const std::function<void(const FillBytes& fill)>& write) {
   if (found == nullptr)
     throw Error(ErrorCode::bad_data, file.path(), "the checkpoint has no '" + name + "'");
@@ -80,7 +80,7 @@ TensorToWrite tensor_of_rows(const std::string& name, const Shape& shape,
   return {.name = name,
           .dtype = StoredType::f32,
           .shape = shape,
-          .make = [rows = Rows(shape), read = std::move(read)](const TensorToWrite::Put& put) {
+          .make = [rows = RowBlocks(shape), read = std::move(read)](const TensorToWrite::Put& put) {
             rows.for_each([&](int64_t first, std::span<float> values) {
               read(first, values);
               put(std::as_bytes(std::span<const float>(values)));
@@ -88,9 +88,9 @@ TensorToWrite tensor_of_rows(const std::string& name, const Shape& shape,
           }};
 }
 
-void for_rows(const TensorFile& file, const TensorInfo& tensor,
+void for_rows(const TensorFile& file, const StoredTensor& tensor,
               const std::function<void(int64_t row, std::span<const float>)>& take) {
-  const Rows rows(tensor.shape);
+  const RowBlocks rows(tensor.shape);
   rows.for_each([&](int64_t first, std::span<float> values) {
     file.read_f32(tensor.name, first * rows.columns, values);
     take(first, values);

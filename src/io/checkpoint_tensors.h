@@ -22,7 +22,7 @@ using FillBytes = std::function<void(int64_t first, std::span<std::byte> bytes)>
 /// Reads the file's tensor `found` (null: there is none) of what a session calls `name`: `write`
 /// calls what it is given for all bytes of its own. Throws Error{bad_data} for a tensor that is
 /// absent or of another shape or type.
-void read_exactly(const TensorFile& file, const TensorInfo* found, const std::string& name,
+void read_exactly(const TensorFile& file, const StoredTensor* found, const std::string& name,
                   const TensorType& type, const std::function<void(const FillBytes& fill)>& write);
 
 /// A tensor of F32 whose rows `read` gives when its turn has come.
@@ -30,7 +30,7 @@ void read_exactly(const TensorFile& file, const TensorInfo* found, const std::st
     const std::string& name, const Shape& shape,
     std::function<void(int64_t row, std::span<float> values)> read);
 /// Calls take(row, values) for whole rows of the file's tensor, as f32, from the first to the last.
-void for_rows(const TensorFile& file, const TensorInfo& tensor,
+void for_rows(const TensorFile& file, const StoredTensor& tensor,
               const std::function<void(int64_t row, std::span<const float>)>& take);
 
 }  // namespace snug::io

@@ -172,7 +172,7 @@ class HeaderReader final : public JsonEvents {
 
   State state_ = State::start;
   std::string key_;
-  TensorInfo tensor_;
+  StoredTensor tensor_;
   int offset_count_ = 0;
   bool has_dtype_ = false;
   bool has_shape_ = false;
@@ -180,10 +180,10 @@ class HeaderReader final : public JsonEvents {
   bool has_metadata_ = false;
 };
 
-void check_names(const std::vector<TensorInfo>& tensors, const std::string& path) {
+void check_names(const std::vector<StoredTensor>& tensors, const std::string& path) {
   std::vector<std::string_view> names;
   names.reserve(tensors.size());
-  for (const TensorInfo& tensor : tensors) names.push_back(tensor.name);
+  for (const StoredTensor& tensor : tensors) names.push_back(tensor.name);
   std::sort(names.begin(), names.end());
   const auto twice = std::adjacent_find(names.begin(), names.end());
   if (twice != names.end())
@@ -192,10 +192,10 @@ void check_names(const std::vector<TensorInfo>& tensors, const std::string& path
 
 // Ranges must follow one another from 0 to the end of the file: no gap, no overlap, nothing
 // outside.
-void check_ranges(const std::vector<TensorInfo>& tensors, int64_t data_bytes,
+void check_ranges(const std::vector<StoredTensor>& tensors, int64_t data_bytes,
                   const std::string& path) {
   int64_t expected = 0;
-  for (const TensorInfo& tensor : tensors) {
+  for (const StoredTensor& tensor : tensors) {
     const std::string name = "tensor " + quote_json(tensor.name);
     const std::string range =
         "[" + std::to_string(tensor.begin) + ", " + std::to_string(tensor.end) + ")";
@@ -239,7 +239,7 @@ SafetensorsHeader parse_safetensors_header(std::string_view text, int64_t data_b
   SafetensorsHeader header = std::move(reader.header);
   check_names(header.tensors, path);
   std::sort(header.tensors.begin(), header.tensors.end(),
-            [](const TensorInfo& a, const TensorInfo& b) {
+            [](const StoredTensor& a, const StoredTensor& b) {
               return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);
             });
   check_ranges(header.tensors, data_bytes, path);

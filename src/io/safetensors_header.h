@@ -16,7 +16,7 @@ namespace snug::io {
 inline constexpr int64_t kMaxHeaderBytes = 100'000'000;  // the format's own bound
 
 struct SafetensorsHeader {
-  std::vector<TensorInfo> tensors;  // in the order of their bytes
+  std::vector<StoredTensor> tensors;  // in the order of their bytes
   std::map<std::string, std::string> metadata;
 };
 

@@ -74,7 +74,7 @@ TEST(Safetensors, what_is_written_is_read) {
   EXPECT_EQ(file.metadata().at("format"), "pt");
   ASSERT_EQ(file.tensors().size(), 3u);
   ASSERT_NE(file.find("z.weight"), nullptr);
-  EXPECT_EQ(*file.find("z.weight"), (TensorInfo{"z.weight", StoredType::f32, {2, 3}, 0, 24}));
+  EXPECT_EQ(*file.find("z.weight"), (StoredTensor{"z.weight", StoredType::f32, {2, 3}, 0, 24}));
   EXPECT_EQ(file.find("a \"quoted\" näme")->elements(), 1);
   EXPECT_EQ(file.find("none"), nullptr);
   std::vector<float> back(6);
@@ -234,7 +234,7 @@ TEST(Safetensors, hostile_headers_are_refused_by_reason) {
 bool survives(const std::string& path) {
   try {
     const SafetensorsFile file(path);
-    for (const TensorInfo& tensor : file.tensors()) {
+    for (const StoredTensor& tensor : file.tensors()) {
       std::vector<std::byte> bytes(static_cast<size_t>(tensor.size_bytes()));
       file.read(tensor.name, bytes.data(), tensor.size_bytes());
       std::vector<float> values(static_cast<size_t>(tensor.elements()));

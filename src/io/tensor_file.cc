@@ -72,7 +72,7 @@ T convert(StoredType type, const std::byte* src) {
 }
 
 /// Elements of the innermost dimensions that lie one behind the other.
-int64_t run_of(const TensorInfo& tensor) {
+int64_t run_of(const StoredTensor& tensor) {
   if (tensor.strides.empty()) return tensor.elements();
   int64_t run = 1;
   for (size_t i = tensor.shape.size(); i-- > 0;) {
@@ -83,7 +83,7 @@ int64_t run_of(const TensorInfo& tensor) {
 }
 
 /// Where an element of a tensor with strides lies, counted from its first one.
-int64_t place_of(const TensorInfo& tensor, int64_t element) {
+int64_t place_of(const StoredTensor& tensor, int64_t element) {
   int64_t place = 0;
   for (size_t i = tensor.shape.size(); i-- > 0;) {
     place += element % tensor.shape[i] * tensor.strides[i];
@@ -133,16 +133,16 @@ TensorFile::TensorFile(File file, TensorTable table)
   for (size_t i = 0; i < table_.tensors.size(); ++i) by_name_.emplace(table_.tensors[i].name, i);
 }
 
-const TensorInfo* TensorFile::find(std::string_view name) const {
+const StoredTensor* TensorFile::find(std::string_view name) const {
   const auto found = by_name_.find(name);
   return found == by_name_.end() ? nullptr : &table_.tensors[found->second];
 }
 
-const TensorInfo& TensorFile::require(std::string_view name) const {
-  if (const TensorInfo* tensor = find(name)) return *tensor;
+const StoredTensor& TensorFile::require(std::string_view name) const {
+  if (const StoredTensor* tensor = find(name)) return *tensor;
   std::vector<std::string> names;
   names.reserve(table_.tensors.size());
-  for (const TensorInfo& tensor : table_.tensors) names.push_back(tensor.name);
+  for (const StoredTensor& tensor : table_.tensors) names.push_back(tensor.name);
   const std::string nearest = nearest_name(name, names);
   throw Error(ErrorCode::bad_data, path(), "there is no tensor " + quote_json(name),
               nearest.empty() ? "check that the file belongs to this model"
@@ -150,7 +150,7 @@ const TensorInfo& TensorFile::require(std::string_view name) const {
 }
 
 void TensorFile::read(std::string_view name, std::byte* dst, int64_t bytes) const {
-  const TensorInfo& tensor = require(name);
+  const StoredTensor& tensor = require(name);
   if (bytes != tensor.size_bytes()) {
     throw Error(ErrorCode::bad_data, path(),
                 "tensor " + quote_json(name) + " has " + std::to_string(tensor.size_bytes()) +
@@ -161,7 +161,7 @@ void TensorFile::read(std::string_view name, std::byte* dst, int64_t bytes) cons
 }
 
 // Strides are rare (a weight that was saved transposed): a read for each run will do.
-void TensorFile::read(const TensorInfo& tensor, int64_t first, int64_t count,
+void TensorFile::read(const StoredTensor& tensor, int64_t first, int64_t count,
                       std::byte* dst) const {
   const int64_t size = bytes_of(tensor.dtype);
   const int64_t run = run_of(tensor);
@@ -176,7 +176,7 @@ void TensorFile::read(const TensorInfo& tensor, int64_t first, int64_t count,
 
 template <class T>
 void TensorFile::read_as(std::string_view name, int64_t first, std::span<T> dst) const {
-  const TensorInfo& tensor = require(name);
+  const StoredTensor& tensor = require(name);
   const std::string_view type_name = to_string(tensor.dtype);
   if (!is_real(tensor.dtype)) {
     throw Error(
@@ -212,7 +212,7 @@ void TensorFile::read_as(std::string_view name, int64_t first, std::span<T> dst)
 }
 
 void TensorFile::require_elements(std::string_view name, size_t wanted) const {
-  const TensorInfo& tensor = require(name);
+  const StoredTensor& tensor = require(name);
   const int64_t elements = tensor.elements();
   if (!is_real(tensor.dtype) || std::cmp_equal(wanted, elements)) return;  // read_as refuses it
   throw Error(ErrorCode::bad_data, path(),

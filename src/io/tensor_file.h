@@ -44,7 +44,7 @@ enum class StoredType : uint8_t {
 /// Bytes of a tensor; false if the product does not fit 63 bits or a dimension is negative.
 [[nodiscard]] bool tensor_bytes(StoredType type, std::span<const int64_t> shape, int64_t& bytes);
 
-struct TensorInfo {
+struct StoredTensor {
   std::string name;
   StoredType dtype = StoredType::f32;
   std::vector<int64_t> shape;
@@ -54,12 +54,12 @@ struct TensorInfo {
 
   [[nodiscard]] int64_t size_bytes() const { return end - begin; }
   [[nodiscard]] int64_t elements() const { return size_bytes() / bytes_of(dtype); }
-  bool operator==(const TensorInfo&) const = default;
+  bool operator==(const StoredTensor&) const = default;
 };
 
 /// What a file says of its tensors, checked: all of them lie in it.
 struct TensorTable {
-  std::vector<TensorInfo> tensors;
+  std::vector<StoredTensor> tensors;
   std::map<std::string, std::string> metadata = {};
   int64_t data_begin = 0;   // in the file
   int64_t table_bytes = 0;  // of the file that say all this
@@ -76,9 +76,9 @@ class TensorFile {
 
   [[nodiscard]] const std::string& path() const { return file_.path(); }
   /// In the file's order.
-  [[nodiscard]] const std::vector<TensorInfo>& tensors() const { return table_.tensors; }
+  [[nodiscard]] const std::vector<StoredTensor>& tensors() const { return table_.tensors; }
   /// Null if there is none of that name.
-  [[nodiscard]] const TensorInfo* find(std::string_view name) const;
+  [[nodiscard]] const StoredTensor* find(std::string_view name) const;
   [[nodiscard]] const std::map<std::string, std::string>& metadata() const {
     return table_.metadata;
   }
@@ -89,7 +89,7 @@ class TensorFile {
   /// Error{bad_data}.
   void read(std::string_view name, std::byte* dst, int64_t bytes) const;
   /// Reads so many elements from this one, as they are stored.
-  void read(const TensorInfo& tensor, int64_t first, int64_t count, std::byte* dst) const;
+  void read(const StoredTensor& tensor, int64_t first, int64_t count, std::byte* dst) const;
   /// Reads F32, F16, BF16 or F64 as float. Other types are Error{bad_data}.
   void read_f32(std::string_view name, std::span<float> dst) const;
   /// The same of the elements from this one.
@@ -98,7 +98,7 @@ class TensorFile {
   void read_f64(std::string_view name, std::span<double> dst) const;
 
  private:
-  [[nodiscard]] const TensorInfo& require(std::string_view name) const;
+  [[nodiscard]] const StoredTensor& require(std::string_view name) const;
   void require_elements(std::string_view name, size_t wanted) const;
   template <class T>
   void read_as(std::string_view name, int64_t first, std::span<T> dst) const;

@@ -110,8 +110,8 @@ std::optional<int64_t> extent_of(const PickledTensor& tensor) {
   return extent;
 }
 
-TensorInfo info_of(const File& file, const ZipDirectory& directory, const std::string& root,
-                   PickledTensor tensor) {
+StoredTensor info_of(const File& file, const ZipDirectory& directory, const std::string& root,
+                     PickledTensor tensor) {
   const std::string name = "tensor " + quote_json(clip_text(tensor.name, 200));
   const ZipEntry* storage = directory.find(root + "/data/" + tensor.storage);
   if (storage == nullptr)

@@ -18,7 +18,7 @@ constexpr const char* kDict = "\x80\x02}(";
 constexpr const char* kEnd = "u.";
 
 std::string bytes_of_tensor(const TensorFile& file, const std::string& name) {
-  const TensorInfo& tensor = *file.find(name);
+  const StoredTensor& tensor = *file.find(name);
   std::string bytes(static_cast<size_t>(tensor.size_bytes()), '\0');
   file.read(name, reinterpret_cast<std::byte*>(bytes.data()), tensor.size_bytes());
   return bytes;
@@ -90,8 +90,8 @@ TEST_F(TorchFiles, every_protocol_is_read_as_torch_reads_it) {
     const TorchFile file(kGolden + name);
     EXPECT_EQ(file.tensors().size(), read.tensors().size());
     EXPECT_EQ(file.tensors()[0].name, "weight");
-    for (const TensorInfo& wanted : read.tensors()) {
-      const TensorInfo* found = file.find(wanted.name);
+    for (const StoredTensor& wanted : read.tensors()) {
+      const StoredTensor* found = file.find(wanted.name);
       ASSERT_NE(found, nullptr) << wanted.name;
       EXPECT_EQ(found->dtype, wanted.dtype) << wanted.name;
       EXPECT_EQ(found->shape, wanted.shape) << wanted.name;

@@ -23,7 +23,7 @@ constexpr size_t kMaxTensorRank = 8;
 constexpr uint8_t kMaxProtocol = 5;
 constexpr uint32_t kNone = 0xffffffff;  // no value, no entry
 
-enum class ValueKind : uint8_t {
+enum class PickleKind : uint8_t {
   none,
   boolean,
   integer,
@@ -35,7 +35,7 @@ enum class ValueKind : uint8_t {
   tensor
 };
 
-constexpr const char* name_of(ValueKind kind) {
+constexpr const char* name_of(PickleKind kind) {
   constexpr std::array<const char*, 9> kNames = {"None",     "a truth value", "a number",
                                                  "a text",   "a tuple",       "a dict",
                                                  "a global", "a storage",     "a tensor"};
@@ -65,8 +65,8 @@ constexpr GlobalRow kGlobals[] = {
     {"torch", "ByteStorage", Global::storage_type, StoredType::u8},
     {"torch", "BoolStorage", Global::storage_type, StoredType::boolean}};
 
-struct Value {
-  ValueKind kind = ValueKind::none;
+struct PickleValue {
+  PickleKind kind = PickleKind::none;
   uint8_t detail = 0;  // of a global its row
   uint32_t first = 0;  // text: its first byte; tuple: its first item; dict: its first entry;
                        // storage: its type and key, a tuple; tensor: its arguments, a tuple
@@ -130,9 +130,9 @@ constexpr Foreign kForeign[] = {{"]lae", "a list"},
                                 {"io\x81\x92", "an object of a class"},
                                 {"\x82\x83\x84", "an object of the extension registry"}};
 
-class Machine {
+class PickleMachine {
  public:
-  Machine(std::string_view text, const std::string& path) : text_(text), path_(path) {
+  PickleMachine(std::string_view text, const std::string& path) : text_(text), path_(path) {
     if (text.size() >= kNone) refuse("the pickle has more than 4 GiB");
   }
 
@@ -170,7 +170,7 @@ class Machine {
     return quote_json(clip_text(text, 200));
   }
 
-  void require_kind(uint32_t id, ValueKind kind, const char* what) {
+  void require_kind(uint32_t id, PickleKind kind, const char* what) {
     if (values_[id].kind != kind)
       refuse(std::string(what) + " is " + name_of(values_[id].kind) + ", not " + name_of(kind));
   }
@@ -205,19 +205,19 @@ class Machine {
 
   // ---- the stack ----
 
-  uint32_t make(const Value& value) {
+  uint32_t make(const PickleValue& value) {
     if (values_.size() >= text_.size() / kBytesPerValue + kFew)
       refuse("the pickle makes more values than a file of tensors needs");
     values_.push_back(value);
     return static_cast<uint32_t>(values_.size() - 1);
   }
-  void push(const Value& value) { stack_.push_back(make(value)); }
-  void push_number(int64_t number) { push({.kind = ValueKind::integer, .number = number}); }
+  void push(const PickleValue& value) { stack_.push_back(make(value)); }
+  void push_number(int64_t number) { push({.kind = PickleKind::integer, .number = number}); }
 
   void push_text(uint64_t bytes) {
     const auto begin = at_;
     if (first_invalid_utf8(take_bytes(bytes))) refuse("a text is no UTF-8");
-    push({.kind = ValueKind::text,
+    push({.kind = PickleKind::text,
           .first = static_cast<uint32_t>(begin),
           .count = static_cast<uint32_t>(bytes)});
   }
@@ -254,11 +254,11 @@ class Machine {
         (void)take<uint64_t>();
         return true;
       case kNewNone:
-        push({.kind = ValueKind::none});
+        push({.kind = PickleKind::none});
         return true;
       case kNewTrue:
       case kNewFalse:
-        push({.kind = ValueKind::boolean, .number = op == kNewTrue ? 1 : 0});
+        push({.kind = PickleKind::boolean, .number = op == kNewTrue ? 1 : 0});
         return true;
       case kBinInt:
         push_number(take<int32_t>());
@@ -345,7 +345,7 @@ class Machine {
         stack_.resize(pop_mark());
         return true;
       case kEmptyDict:
-        push({.kind = ValueKind::dict, .first = kNone, .count = kNone});
+        push({.kind = PickleKind::dict, .first = kNone, .count = kNone});
         return true;
       case kEmptyTuple:
         push_tuple(stack_.size());
@@ -375,9 +375,9 @@ class Machine {
 
   // Makes a tuple of all that lies on the stack from `begin` on.
   void push_tuple(size_t begin) {
-    const Value tuple{.kind = ValueKind::tuple,
-                      .first = static_cast<uint32_t>(items_.size()),
-                      .count = static_cast<uint32_t>(stack_.size() - begin)};
+    const PickleValue tuple{.kind = PickleKind::tuple,
+                            .first = static_cast<uint32_t>(items_.size()),
+                            .count = static_cast<uint32_t>(stack_.size() - begin)};
     items_.insert(items_.end(), stack_.begin() + static_cast<std::ptrdiff_t>(begin), stack_.end());
     stack_.resize(begin);
     push(tuple);
@@ -387,11 +387,11 @@ class Machine {
     if ((stack_.size() - begin) % 2 != 0) refuse("a key has no value");
     if (begin <= floor()) refuse("the stack of the pickle is empty");
     const uint32_t dict = stack_[begin - 1];
-    require_kind(dict, ValueKind::dict, "what gets an entry");
+    require_kind(dict, PickleKind::dict, "what gets an entry");
     for (size_t i = begin; i < stack_.size(); i += 2) {
       const auto entry = static_cast<uint32_t>(entries_.size());
       entries_.push_back({.key = stack_[i], .value = stack_[i + 1]});
-      Value& value = values_[dict];
+      PickleValue& value = values_[dict];
       (value.first == kNone ? value.first : entries_[value.count].next) = entry;
       value.count = entry;
     }
@@ -408,15 +408,15 @@ class Machine {
       case kStackGlobal: {
         const uint32_t name = pop();
         const uint32_t module = pop();
-        require_kind(name, ValueKind::text, "the name of a global");
-        require_kind(module, ValueKind::text, "the module of a global");
+        require_kind(name, PickleKind::text, "the name of a global");
+        require_kind(module, PickleKind::text, "the module of a global");
         push_global(text_of(module), text_of(name));
         return true;
       }
       case kReduce: {
         const uint32_t arguments = pop();
         const uint32_t callee = pop();
-        require_kind(arguments, ValueKind::tuple, "what a call is given");
+        require_kind(arguments, PickleKind::tuple, "what a call is given");
         call(callee, arguments);
         return true;
       }
@@ -434,7 +434,7 @@ class Machine {
   void push_global(std::string_view module, std::string_view name) {
     for (size_t i = 0; i < std::size(kGlobals); ++i) {
       if (kGlobals[i].module == module && kGlobals[i].name == name) {
-        push({.kind = ValueKind::global, .detail = static_cast<uint8_t>(i)});
+        push({.kind = PickleKind::global, .detail = static_cast<uint8_t>(i)});
         return;
       }
     }
@@ -449,26 +449,26 @@ class Machine {
     return std::span(items_).subspan(values_[tuple].first, values_[tuple].count);
   }
   [[nodiscard]] std::optional<GlobalRow> global_of(uint32_t id) const {
-    if (values_[id].kind != ValueKind::global) return std::nullopt;
+    if (values_[id].kind != PickleKind::global) return std::nullopt;
     return kGlobals[values_[id].detail];
   }
   [[nodiscard]] bool is_empty_dict(uint32_t id) const {
-    return values_[id].kind == ValueKind::dict && values_[id].first == kNone;
+    return values_[id].kind == PickleKind::dict && values_[id].first == kNone;
   }
 
   // ("storage", type, key, device, elements)
   void push_storage(uint32_t id) {
-    require_kind(id, ValueKind::tuple, "what persistent data are asked for with");
+    require_kind(id, PickleKind::tuple, "what persistent data are asked for with");
     const std::span<const uint32_t> items = items_of(id);
-    if (items.size() != 5 || values_[items[0]].kind != ValueKind::text ||
+    if (items.size() != 5 || values_[items[0]].kind != PickleKind::text ||
         text_of(items[0]) != "storage")
       refuse("the pickle asks for persistent data that are no storage");
     const auto type = global_of(items[1]);
     if (!type || type->global != Global::storage_type)
       refuse("a storage has no type that is known");
-    require_kind(items[2], ValueKind::text, "the key of a storage");
-    require_kind(items[4], ValueKind::integer, "the size of a storage");
-    push({.kind = ValueKind::storage, .first = id, .number = values_[items[4]].number});
+    require_kind(items[2], PickleKind::text, "the key of a storage");
+    require_kind(items[4], PickleKind::integer, "the size of a storage");
+    push({.kind = PickleKind::storage, .first = id, .number = values_[items[4]].number});
   }
 
   void call(uint32_t callee, uint32_t arguments) {
@@ -478,15 +478,15 @@ class Machine {
     const std::span<const uint32_t> given = items_of(arguments);
     if (global->global == Global::ordered_dict) {
       if (!given.empty()) refuse("OrderedDict is called with arguments");
-      push({.kind = ValueKind::dict, .first = kNone, .count = kNone});
+      push({.kind = PickleKind::dict, .first = kNone, .count = kNone});
     } else if (global->global == Global::rebuild_parameter) {  // (tensor, needs gradient, hooks)
       if (given.size() != 3) refuse("_rebuild_parameter has three arguments");
-      require_kind(given[0], ValueKind::tensor, "a parameter");
+      require_kind(given[0], PickleKind::tensor, "a parameter");
       if (!is_empty_dict(given[2])) refuse("a parameter has hooks");
       stack_.push_back(given[0]);
     } else {
       check_tensor(given);
-      push({.kind = ValueKind::tensor, .first = arguments});
+      push({.kind = PickleKind::tensor, .first = arguments});
     }
   }
 
@@ -494,29 +494,29 @@ class Machine {
   void check_tensor(std::span<const uint32_t> given) {
     if (given.size() != 6 && given.size() != 7)
       refuse("_rebuild_tensor_v2 has six or seven arguments");
-    require_kind(given[0], ValueKind::storage, "the storage of a tensor");
-    require_kind(given[1], ValueKind::integer, "the offset of a tensor");
+    require_kind(given[0], PickleKind::storage, "the storage of a tensor");
+    require_kind(given[1], PickleKind::integer, "the offset of a tensor");
     for (const size_t i : {size_t{2}, size_t{3}}) {
       const char* const what = i == 2 ? "the shape of a tensor" : "the strides of a tensor";
-      require_kind(given[i], ValueKind::tuple, what);
-      for (const uint32_t id : items_of(given[i])) require_kind(id, ValueKind::integer, what);
+      require_kind(given[i], PickleKind::tuple, what);
+      for (const uint32_t id : items_of(given[i])) require_kind(id, PickleKind::integer, what);
     }
     const uint32_t rank = values_[given[2]].count;
     if (rank > kMaxTensorRank || values_[given[3]].count != rank)
       refuse("a tensor has a shape of " + std::to_string(rank) + " and strides of " +
              std::to_string(values_[given[3]].count) + " dimensions");
     if (!is_empty_dict(given[5])) refuse("a tensor has hooks");
-    if (given.size() == 7 && values_[given[6]].kind != ValueKind::none && !is_empty_dict(given[6]))
+    if (given.size() == 7 && values_[given[6]].kind != PickleKind::none && !is_empty_dict(given[6]))
       refuse("a tensor has marks (conjugated, negated) that are not understood");
   }
 
   // The attributes of a dict: torch's _metadata, the versions of modules, says nothing of tensors.
   void build(uint32_t state) {
-    require_kind(top(), ValueKind::dict, "what gets attributes");
-    require_kind(state, ValueKind::dict, "a set of attributes");
+    require_kind(top(), PickleKind::dict, "what gets attributes");
+    require_kind(state, PickleKind::dict, "a set of attributes");
     for (uint32_t i = values_[state].first; i != kNone; i = entries_[i].next) {
       const uint32_t key = entries_[i].key;
-      require_kind(key, ValueKind::text, "the name of an attribute");
+      require_kind(key, PickleKind::text, "the name of an attribute");
       if (text_of(key) != "_metadata")
         refuse("the attribute " + shown(text_of(key)) + " is not understood");
     }
@@ -525,17 +525,17 @@ class Machine {
   // ---- the result ----
 
   std::vector<PickledTensor> tensors_of(uint32_t root) {
-    if (values_[root].kind != ValueKind::dict)
+    if (values_[root].kind != PickleKind::dict)
       refuse("the file holds " + std::string(name_of(values_[root].kind)) + ", no dict of tensors");
     std::vector<PickledTensor> tensors;
     std::set<std::string_view> names;
     for (uint32_t i = values_[root].first; i != kNone; i = entries_[i].next) {
       const auto [key, value, next] = entries_[i];
-      require_kind(key, ValueKind::text, "a key");
+      require_kind(key, PickleKind::text, "a key");
       if (!names.insert(text_of(key)).second) refuse(shown(text_of(key)) + " stands twice");
       if (names.size() > text_.size() / kBytesPerTensor + kFew)
         refuse("the pickle has more names for its tensors than a file needs");
-      if (values_[value].kind != ValueKind::tensor)
+      if (values_[value].kind != PickleKind::tensor)
         refuse(shown(text_of(key)) + " is " + name_of(values_[value].kind) + ", no tensor",
                "save the tensors alone: torch.save(model.state_dict(), FILE)");
       tensors.push_back(tensor_of(text_of(key), items_of(values_[value].first)));
@@ -544,7 +544,7 @@ class Machine {
   }
 
   [[nodiscard]] PickledTensor tensor_of(std::string_view name, std::span<const uint32_t> given) {
-    const Value& storage = values_[given[0]];
+    const PickleValue& storage = values_[given[0]];
     const std::span<const uint32_t> parts = items_of(storage.first);
     const auto numbers = [&](uint32_t tuple) {
       std::vector<int64_t> all;
@@ -564,7 +564,7 @@ class Machine {
   const std::string& path_;
   size_t at_ = 0;
   size_t op_begin_ = 0;
-  std::vector<Value> values_;
+  std::vector<PickleValue> values_;
   std::vector<uint32_t> items_;  // of tuples
   std::vector<Entry> entries_;   // of dicts
   std::vector<uint32_t> stack_;
@@ -575,7 +575,7 @@ class Machine {
 }  // namespace
 
 std::vector<PickledTensor> read_torch_pickle(std::string_view text, const std::string& path) {
-  return Machine(text, path).run();
+  return PickleMachine(text, path).run();
 }
 
 }  // namespace snug::io

@@ -53,7 +53,7 @@ std::string wrapper_in(std::string_view prefix) {
 }
 
 template <class T>
-void require_finite(const TensorFile& file, const TensorInfo& tensor, int64_t first,
+void require_finite(const TensorFile& file, const StoredTensor& tensor, int64_t first,
                     std::span<const std::byte> part) {
   const std::span<const T> values{reinterpret_cast<const T*>(part.data()), part.size() / sizeof(T)};
   const int64_t at = first_not_finite(values);
@@ -68,7 +68,7 @@ void require_finite(const TensorFile& file, const TensorInfo& tensor, int64_t fi
   refuse_not_finite(file.path(), found);
 }
 
-void require_finite(const TensorFile& file, const TensorInfo& tensor, int64_t first,
+void require_finite(const TensorFile& file, const StoredTensor& tensor, int64_t first,
                     std::span<const std::byte> part) {
   switch (tensor.dtype) {
     case StoredType::f64:
@@ -103,7 +103,7 @@ TensorFile open_tensors(const std::string& path) {
   return SafetensorsFile(path);
 }
 
-TensorToWrite same_tensor(const TensorFile& file, const TensorInfo& tensor, std::string name) {
+TensorToWrite same_tensor(const TensorFile& file, const StoredTensor& tensor, std::string name) {
   return {
       .name = std::move(name),
       .dtype = tensor.dtype,
@@ -127,7 +127,7 @@ WeightFiles::WeightFiles(const std::string& path) : path_(entry_of(path)) {
   if (!path_.ends_with(".json")) {
     files_.push_back(open_tensors(path_));
     tensors_ = files_[0].tensors();
-    for (const TensorInfo& tensor : tensors_) file_of_name_.emplace(tensor.name, 0);
+    for (const StoredTensor& tensor : tensors_) file_of_name_.emplace(tensor.name, 0);
   } else {
     const JsonValue map = load_json(path_, kMaxIndexBytes).at("weight_map");
     index_bytes_ = bytes_of_file(path_);
@@ -143,7 +143,7 @@ WeightFiles::WeightFiles(const std::string& path) : path_(entry_of(path)) {
         field.fail("names the shard " + quote_json(shard) + ", which is not beside it",
                    "get all shards that the index names, or save the model again");
       if (is_new) files_.push_back(open_tensors(file));
-      const TensorInfo* tensor = files_[entry->second].find(name);
+      const StoredTensor* tensor = files_[entry->second].find(name);
       if (tensor == nullptr)
         field.fail("names the shard " + quote_json(shard) + ", which lacks this tensor");
       tensors_.push_back(*tensor);
@@ -151,7 +151,7 @@ WeightFiles::WeightFiles(const std::string& path) : path_(entry_of(path)) {
     }
   }
   std::sort(tensors_.begin(), tensors_.end(),
-            [](const TensorInfo& a, const TensorInfo& b) { return a.name < b.name; });
+            [](const StoredTensor& a, const StoredTensor& b) { return a.name < b.name; });
   wrapper_ = wrapper_in(common_prefix());
 }
 
@@ -165,10 +165,10 @@ std::string WeightFiles::common_prefix() const {
   return shared.substr(0, shared.rfind('.') + 1);
 }
 
-const TensorInfo* WeightFiles::find(std::string_view name) const {
+const StoredTensor* WeightFiles::find(std::string_view name) const {
   const auto found = std::lower_bound(
       tensors_.begin(), tensors_.end(), name,
-      [](const TensorInfo& tensor, std::string_view key) { return tensor.name < key; });
+      [](const StoredTensor& tensor, std::string_view key) { return tensor.name < key; });
   return found != tensors_.end() && found->name == name ? &*found : nullptr;
 }
 
@@ -177,7 +177,7 @@ const TensorFile& WeightFiles::file_of(std::string_view name) const {
   if (found != file_of_name_.end()) return files_[found->second];
   std::vector<std::string> names;
   names.reserve(tensors_.size());
-  for (const TensorInfo& tensor : tensors_) names.push_back(tensor.name);
+  for (const StoredTensor& tensor : tensors_) names.push_back(tensor.name);
   const std::string nearest = nearest_name(name, names);
   throw Error(ErrorCode::bad_data, path_, "there is no tensor " + quote_json(name),
               nearest.empty() ? "check that the weights belong to this model"

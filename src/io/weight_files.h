@@ -23,7 +23,7 @@ namespace snug::io {
 
 /// The tensor as it is stored, for another file, read a few bytes at a time. Refers to both. Making
 /// it throws Error{numeric} for a real element that is not finite.
-[[nodiscard]] TensorToWrite same_tensor(const TensorFile& file, const TensorInfo& tensor,
+[[nodiscard]] TensorToWrite same_tensor(const TensorFile& file, const StoredTensor& tensor,
                                         std::string name);
 
 class WeightFiles {
@@ -31,8 +31,8 @@ class WeightFiles {
   explicit WeightFiles(const std::string& path);
 
   /// All tensors, sorted by name. `begin` and `end` are offsets in their own shard.
-  [[nodiscard]] const std::vector<TensorInfo>& tensors() const { return tensors_; }
-  [[nodiscard]] const TensorInfo* find(std::string_view name) const;
+  [[nodiscard]] const std::vector<StoredTensor>& tensors() const { return tensors_; }
+  [[nodiscard]] const StoredTensor* find(std::string_view name) const;
   /// What torch's wrappers put before every name: "module." (DataParallel and its like),
   /// "_orig_mod." (compile), or one after the other; mostly empty.
   [[nodiscard]] const std::string& wrapper() const { return wrapper_; }
@@ -50,7 +50,7 @@ class WeightFiles {
   std::string path_;
   int64_t index_bytes_ = 0;
   std::vector<TensorFile> files_;
-  std::vector<TensorInfo> tensors_;
+  std::vector<StoredTensor> tensors_;
   std::string wrapper_;
   std::map<std::string, size_t, std::less<>> file_of_name_;
 };

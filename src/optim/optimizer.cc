@@ -81,7 +81,7 @@ bool decays(const std::string& parameter) {
   return !has_norm_piece(name);
 }
 
-Options make_options(std::string_view optimizer, const Settings& given, double weight_decay) {
+Options make_options(std::string_view optimizer, const HyperValues& given, double weight_decay) {
   Options options{
       .optimizer = find_optimizer(optimizer), .settings = {}, .weight_decay = weight_decay};
   if (options.optimizer == nullptr) {

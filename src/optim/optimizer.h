@@ -19,12 +19,12 @@ namespace snug::optim {
 /// An optimizer of the list with a value for each of its hyper-parameters.
 struct Options {
   const Optimizer* optimizer = nullptr;
-  Settings settings;
+  HyperValues settings;
   double weight_decay = 0;
 };
 /// The defaults but for what is given. Throws Error{bad_config} at "optim" for an optimizer or a
 /// hyper-parameter that does not exist, a value out of range, and values that do not go together.
-[[nodiscard]] Options make_options(std::string_view optimizer, const Settings& given = {},
+[[nodiscard]] Options make_options(std::string_view optimizer, const HyperValues& given = {},
                                    double weight_decay = 0);
 
 /// False for biases and the weights of normalisations: they do not decay (Hugging Face's rule, by

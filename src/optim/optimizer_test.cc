@@ -118,7 +118,7 @@ TEST(Fed_values, hold_rate_and_bias_corrections) {
   EXPECT_EQ(fed_values(make_options("sgd"), 0.1, 1), (FedValues{0.1, 0, 0, 0}));
 }
 
-void expect_refused(const std::string& name, const Settings& given, const std::string& text) {
+void expect_refused(const std::string& name, const HyperValues& given, const std::string& text) {
   try {
     (void)make_options(name, given);
     ADD_FAILURE() << "no error: " << text;

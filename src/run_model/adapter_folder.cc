@@ -156,12 +156,12 @@ std::string adapter_config_json(const Model& model, const Session& session) {
 AdapterFile::AdapterFile(const std::string& folder)
     : folder_(folder), file_(folder + "/" + kAdapterWeights) {}
 
-const io::TensorInfo* AdapterFile::find(const Model& model, const std::string& parameter) const {
+const io::StoredTensor* AdapterFile::find(const Model& model, const std::string& parameter) const {
   for (const std::string& spelling : model.spellings(parameter)) {
-    if (const io::TensorInfo* found = file_.find(kPrefix + spelling)) return found;
+    if (const io::StoredTensor* found = file_.find(kPrefix + spelling)) return found;
     if (!spelling.ends_with(kBias)) continue;
     const std::string of_map = without_end(spelling, kBias) + kBaseBias;
-    if (const io::TensorInfo* found = file_.find(kPrefix + of_map)) return found;
+    if (const io::StoredTensor* found = file_.find(kPrefix + of_map)) return found;
   }
   return nullptr;
 }
@@ -187,7 +187,7 @@ LoraOptions match_adapters(const Model& model) {
   };
   std::set<std::string> used;
   const auto check = [&](const std::string& name, const Shape& wanted, const char* hint) {
-    const io::TensorInfo* found = adapters.find(model, name);
+    const io::StoredTensor* found = adapters.find(model, name);
     if (found == nullptr) fail("'" + adapter_key(model, name) + "' is missing", "save them anew");
     if (found->shape != wanted)
       fail("'" + found->name + "' is " + to_string(found->shape) + ", not " + to_string(wanted) +
@@ -197,9 +197,9 @@ LoraOptions match_adapters(const Model& model) {
   };
   for (const TensorInfo& weight : weights) {
     const AdapterNames names = adapter_names(weight.name);
-    const io::TensorInfo* a = adapters.find(model, names.a);
-    const io::TensorInfo* b = adapters.find(model, names.b);
-    if (const io::TensorInfo* whole = adapters.find(model, weight.name)) used.insert(whole->name);
+    const io::StoredTensor* a = adapters.find(model, names.a);
+    const io::StoredTensor* b = adapters.find(model, names.b);
+    if (const io::StoredTensor* whole = adapters.find(model, weight.name)) used.insert(whole->name);
     if (a == nullptr && b == nullptr) continue;
     if (weight.shape.size() != 2) fail("'" + weight.name + "' is no linear map", "");
     const int64_t rank = adapter_size(lora, weight.name).rank;
@@ -212,7 +212,7 @@ LoraOptions match_adapters(const Model& model) {
     check(names.b, {weight.shape[0], rank}, hint);
     lora.match.push_back(weight.name);
   }
-  for (const io::TensorInfo& tensor : adapters.file().tensors()) {
+  for (const io::StoredTensor& tensor : adapters.file().tensors()) {
     if (tensor.name.find(".lora_embedding_") != std::string::npos)
       fail("'" + tensor.name + "' adapts a table of embeddings, which is no linear map",
            "train adapters of linear maps only");
@@ -233,7 +233,7 @@ int64_t rows_of_larger_table(const Model& model) {
   for (const TensorInfo& weight : tensors_of(network_of(model))) {
     const bool is_table = rows > 0 && weight.shape.size() == 2 && weight.shape[0] == rows &&
                           model.role(weight.name) != models::WeightRole::head;
-    const io::TensorInfo* found = is_table ? adapters.find(model, weight.name) : nullptr;
+    const io::StoredTensor* found = is_table ? adapters.find(model, weight.name) : nullptr;
     if (found != nullptr && found->shape.size() == 2 && found->shape[0] > rows &&
         found->shape[1] == weight.shape[1])
       return found->shape[0];

@@ -33,7 +33,8 @@ class AdapterFile {
  public:
   explicit AdapterFile(const std::string& folder);
   /// Null where it does not hold this weight.
-  [[nodiscard]] const io::TensorInfo* find(const Model& model, const std::string& parameter) const;
+  [[nodiscard]] const io::StoredTensor* find(const Model& model,
+                                             const std::string& parameter) const;
   [[nodiscard]] const io::SafetensorsFile& file() const { return file_; }
   /// Throws Error{bad_data} where it was trained on other frozen weights than these.
   void check_base(const std::string& base_sha256, const Model& model) const;

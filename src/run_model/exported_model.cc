@@ -57,7 +57,7 @@ void cast(std::span<const float> from, T (*round)(float), std::vector<std::byte>
 }
 
 /// The tensor in another type, a part at a time.
-io::TensorToWrite cast_tensor(const io::TensorFile& file, const io::TensorInfo& tensor,
+io::TensorToWrite cast_tensor(const io::TensorFile& file, const io::StoredTensor& tensor,
                               const std::string& name, StoredType type) {
   return {
       .name = name,
@@ -91,7 +91,7 @@ std::map<std::string, std::string> names_of_today(const io::WeightFiles& files,
                                                   const Model& model) {
   std::map<std::string, std::string> names;
   for (const TensorInfo& weight : tensors_of(network_of(model))) {
-    const io::TensorInfo* found = find_weight(files, model, weight.name);
+    const io::StoredTensor* found = find_weight(files, model, weight.name);
     if (found != nullptr) names[found->name] = model.stored_name(weight.name);
   }
   return names;
@@ -153,7 +153,7 @@ void write_exported_model(const std::string& folder, const Model& model,
   const io::WeightFiles files(model.weights_folder);
   const std::map<std::string, std::string> names = names_of_today(files, model);
   std::vector<io::TensorToWrite> tensors;
-  for (const io::TensorInfo& tensor : files.tensors()) {
+  for (const io::StoredTensor& tensor : files.tensors()) {
     // Tables of 0, 1, 2, ... and of 0 that old versions saved and new ones call unexpected.
     if (tensor.name.ends_with("embeddings.position_ids") ||
         tensor.name.ends_with("embeddings.token_type_ids"))

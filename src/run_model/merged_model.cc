@@ -15,7 +15,7 @@
 namespace snug::run_model {
 namespace {
 
-std::vector<float> read(const io::TensorFile& file, const io::TensorInfo& tensor) {
+std::vector<float> read(const io::TensorFile& file, const io::StoredTensor& tensor) {
   std::vector<float> values(static_cast<size_t>(tensor.elements()));
   file.read_f32(tensor.name, values);
   require_finite(file.path(), tensor.name, values);
@@ -29,9 +29,9 @@ class MergedWeights {
       : model_(model), base_(model.weights_folder), adapters_(model.adapter_folder) {}
 
   [[nodiscard]] std::vector<float> make(const TensorInfo& weight) {
-    const io::TensorInfo* own = adapters_.find(model_, weight.name);
+    const io::StoredTensor* own = adapters_.find(model_, weight.name);
     if (own != nullptr) return read(adapters_.file(), *own);
-    const io::TensorInfo* found = find_weight(base_, model_, weight.name);
+    const io::StoredTensor* found = find_weight(base_, model_, weight.name);
     std::vector<float> values = read(base_.file_of(found->name), *found);
     digest_.add(weight.name, values);
     const auto& maps = model_.lora.match;

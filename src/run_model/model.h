@@ -25,7 +25,7 @@ struct Model {
   std::string name;  // as the user wrote it
   models::ArchitecturePtr architecture;
   const tasks::Task* task = nullptr;       // what it is trained for
-  tasks::Settings settings;                // of the task
+  tasks::TaskSettings settings;            // of the task
   std::string kept_keys;                   // of them, that config.json says: "threshold: 0.9"
   models::ModelTraits traits;              // of `architecture`
   std::string config_file;                 // empty: a preset

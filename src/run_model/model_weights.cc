@@ -75,10 +75,10 @@ std::string first_of(const std::vector<std::string>& names) {
   return text;
 }
 
-const io::TensorInfo* find_behind(const std::string& prefix, const io::WeightFiles& file,
-                                  const Model& model, const std::string& parameter) {
+const io::StoredTensor* find_behind(const std::string& prefix, const io::WeightFiles& file,
+                                    const Model& model, const std::string& parameter) {
   for (const std::string& spelling : model.spellings(parameter)) {
-    if (const io::TensorInfo* found = file.find(prefix + spelling)) return found;
+    if (const io::StoredTensor* found = file.find(prefix + spelling)) return found;
   }
   return nullptr;
 }
@@ -126,8 +126,8 @@ std::string transformers_line(const std::string& folder, const std::string& opti
          " with transformers before 5 writes model.safetensors into the folder";
 }
 
-const io::TensorInfo* find_weight(const io::WeightFiles& file, const Model& model,
-                                  const std::string& parameter) {
+const io::StoredTensor* find_weight(const io::WeightFiles& file, const Model& model,
+                                    const std::string& parameter) {
   return find_behind(file.wrapper(), file, model, parameter);
 }
 
@@ -193,9 +193,9 @@ WeightMatch match_weights(const Model& model) {
     const bool of_pooler = role == WeightRole::pooler;
     heads += of_head ? 1 : 0;
     poolers += of_pooler ? 1 : 0;
-    const io::TensorInfo* found = find_weight(file, model, weight.name);
+    const io::StoredTensor* found = find_weight(file, model, weight.name);
     // What was trained beside adapters takes the place of the base's.
-    if (const io::TensorInfo* own = adapters ? adapters->find(model, weight.name) : nullptr) {
+    if (const io::StoredTensor* own = adapters ? adapters->find(model, weight.name) : nullptr) {
       if (found != nullptr) used.insert(found->name);
       if (own->shape != weight.shape)
         mismatch.changed.push_back(own->name + " is " + to_string(own->shape) +
@@ -234,7 +234,7 @@ WeightMatch match_weights(const Model& model) {
   };
   take(pooler, poolers);
   take(head, heads);
-  for (const io::TensorInfo& tensor : file.tensors()) {
+  for (const io::StoredTensor& tensor : file.tensors()) {
     if (used.count(tensor.name) != 0 || of_other_head.count(tensor.name) != 0 ||
         is_counter(tensor.name))
       continue;
@@ -303,14 +303,14 @@ void read_weight(const io::TensorFile& file, const std::string& name, const Tens
 namespace {
 
 /// The table of word embeddings, which has more rows than the file's.
-bool is_resized(const Model& model, const io::TensorInfo& found, const TensorInfo& tensor) {
+bool is_resized(const Model& model, const io::StoredTensor& found, const TensorInfo& tensor) {
   return model.resized_from > 0 && tensor.shape.size() == 2 && found.shape.size() == 2 &&
          found.shape[0] == model.resized_from && tensor.shape[0] == model.traits.vocab_size &&
          found.shape[1] == tensor.shape[1];
 }
 
-void read_resized(const io::TensorFile& file, const io::TensorInfo& found, const TensorInfo& tensor,
-                  Session& session) {
+void read_resized(const io::TensorFile& file, const io::StoredTensor& found,
+                  const TensorInfo& tensor, Session& session) {
   const auto columns = static_cast<size_t>(tensor.shape[1]);
   std::vector<double> sum(columns, 0.0);
   io::for_rows(file, found, [&](int64_t row, std::span<const float> values) {
@@ -338,13 +338,13 @@ std::string initialize_weights(const Model& model, Session& session) {
   for (const TensorInfo& tensor : session.tensors()) {
     stop_point();
     if (tensor.kind == TensorKind::optimizer_state || tensor.kind == TensorKind::scales) continue;
-    const io::TensorInfo* adapted = adapters ? adapters->find(model, tensor.name) : nullptr;
+    const io::StoredTensor* adapted = adapters ? adapters->find(model, tensor.name) : nullptr;
     if (!file || fresh.count(tensor.name) != 0 ||
         (is_adapter_name(tensor.name) && adapted == nullptr)) {
       session.initialize(tensor.name);
       continue;
     }
-    const io::TensorInfo* found =
+    const io::StoredTensor* found =
         adapted != nullptr ? adapted : find_weight(*file, model, tensor.name);
     if (found != nullptr && is_resized(model, *found, tensor)) {
       read_resized(file->file_of(found->name), *found, tensor, session);

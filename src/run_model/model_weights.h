@@ -43,8 +43,8 @@ struct WeightMatch {
 [[nodiscard]] std::vector<std::string> head_weights(const Model& model);
 
 /// Null where the file has no such weight under any of the names that it may have.
-[[nodiscard]] const io::TensorInfo* find_weight(const io::WeightFiles& file, const Model& model,
-                                                const std::string& parameter);
+[[nodiscard]] const io::StoredTensor* find_weight(const io::WeightFiles& file, const Model& model,
+                                                  const std::string& parameter);
 
 /// The body's weights of the last `layers` numbered layers. Throws Error{bad_config} where there
 /// are not so many.

@@ -70,13 +70,12 @@ OpenedImages open_cifar(const ImageRequest& request) {
 data::ImageFolderSpec folder_spec(const ImageRequest& request) {
   const RunConfig& config = request.config;
   const int64_t side = request.model.traits.image_size;
-  data::ImageFolderSpec spec{
-      .folder = request.path,
-      .frame = run_model::image_frame(request.model),
-      .size = {side, side},
-      .has_classes = request.use != data::LabelUse::ignore,
-      .rule = request.rule,
-      .bad_rows = config.bad_rows == BadRows::skip ? data::BadRows::skip : data::BadRows::stop};
+  data::ImageFolderSpec spec{.folder = request.path,
+                             .frame = run_model::image_frame(request.model),
+                             .size = {side, side},
+                             .has_classes = request.use != data::LabelUse::ignore,
+                             .rule = request.rule,
+                             .bad_rows = config.bad_rows};
   if (request.options.budgets_whole_process)
     spec.affordable_bytes = run_memory::affordable_image_bytes(resolve_memory(config.memory));
   return spec;

@@ -53,9 +53,9 @@ RunData open_training_data(const RunConfig& config, const RunOptions& options,
   input_of(model).open_training(config, options, model, tokenizer_folder, work, run);
   run.drops_remainder = model.traits.has_batch_statistics;
   const int64_t rows = run.train->rows();
-  run.train_part = data::Part::all(rows);
+  run.train_part = data::Subset::all(rows);
   if (run.validation) {
-    run.validation_part = data::Part::all(run.validation->rows());
+    run.validation_part = data::Subset::all(run.validation->rows());
   } else if (config.validation_split > 0) {
     const data::Split split = split_of(config, *run.train, *model.task->rows);
     run.train_part = split.train;

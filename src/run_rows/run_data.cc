@@ -52,10 +52,6 @@ data::RowSchema schema_of(const RunConfig& config, const RunOptions& options, bo
                   : data::kMaxRowBytes};
 }
 
-data::BadRows policy_of(const RunConfig& config) {
-  return config.bad_rows == BadRows::skip ? data::BadRows::skip : data::BadRows::stop;
-}
-
 std::string model_tokenizer_folder(const RunConfig& config) {
   if (!io::is_folder(config.model)) return {};
   if (Tokenizer::is_in(config.model)) return config.model;
@@ -94,7 +90,7 @@ std::unique_ptr<const Tokenizer> learn_tokenizer(const RunConfig& config, const 
                              .vocab_size = config.vocab_size,
                              .seed = static_cast<uint64_t>(config.seed),
                              .lowercase = true});
-  data::BadRowLog log{.policy = policy_of(config)};
+  data::BadRowLog log{.policy = config.bad_rows};
   int64_t count = 0;
   for (const std::string& file : data::row_files(config.train_file)) {
     const auto reader =
@@ -131,9 +127,9 @@ data::Overlong overlong_of(const RunConfig& config) {
   return data::Overlong::truncate;
 }
 
-Cut cut_of(data::Overlong overlong) {
-  if (overlong == data::Overlong::tail) return Cut::begin;
-  return overlong == data::Overlong::head_tail ? Cut::middle : Cut::end;
+Truncation cut_of(data::Overlong overlong) {
+  if (overlong == data::Overlong::tail) return Truncation::begin;
+  return overlong == data::Overlong::head_tail ? Truncation::middle : Truncation::end;
 }
 
 /// Rows as ids, whatever `overlong` makes of long ones; windows of a row are asked for one after
@@ -179,7 +175,7 @@ class RowEncoder {
   int64_t stride_;
   bool has_words_;
   bool has_windows_;
-  Cut cut_;
+  Truncation cut_;
   int64_t windows_ = 1;  // of the row
   EncodeScratch scratch_;
   Encoding encoding_;
@@ -265,7 +261,7 @@ data::TokenCache open_file(const RunConfig& config, const RunOptions& options,
                              .schema = std::move(schema),
                              .form = labels.form,
                              .width = labels.width,
-                             .bad_rows = policy_of(config),
+                             .bad_rows = config.bad_rows,
                              .label_use = labels.use,
                              .rule = labels.rule,
                              .known_labels = labels.known,
@@ -302,7 +298,7 @@ const tasks::Task& task_of_labels(const RunConfig& config, const RunOptions& opt
   const data::LabelSurvey survey =
       data::survey_labels(data::row_files(config.train_file),
                           schema_of(config, options, true, data::one_label(), nullptr),
-                          policy_of(config), options.cancel);
+                          config.bad_rows, options.cancel);
   if (const auto doubt = data::doubt_of(survey, config.train_file)) throw Error(*doubt);
   const tasks::Task& task = tasks::task_of_labels(survey);
   notices::say(options, "the task is " + *task.name + ": what the labels of " + config.train_file +
@@ -322,7 +318,7 @@ void check_tokenizer(const RunConfig& config, const Tokenizer& own) {
 void read_first_rows(const RunConfig& config, const RunOptions& options, const std::string& file,
                      const data::RowForm& form) {
   for (const std::string& each : data::row_files(file)) {
-    data::BadRowLog log{.policy = policy_of(config)};
+    data::BadRowLog log{.policy = config.bad_rows};
     data::Row row;
     (void)data::open_rows(each, schema_of(config, options, true, form, nullptr), log)->next(row);
   }

@@ -45,8 +45,8 @@ struct RunData {
   int64_t num_labels = 0;  // where labels have no names: how many numbers a row's has
   std::unique_ptr<const data::RowStore> train;
   std::unique_ptr<const data::RowStore> validation;  // null: the held-out share of `train`
-  data::Part train_part;
-  data::Part validation_part;
+  data::Subset train_part;
+  data::Subset validation_part;
   std::vector<int32_t> buckets;
 
   std::unique_ptr<const data::BalancedRows> balanced;  // of train_part (sampler: balanced)

@@ -30,7 +30,7 @@ void for_labels(const data::RowForm& form, const data::RowColumns& row, const Ta
 
 /// How often each label stands in the rows of a part, until take(counts) says that it is enough.
 template <class IsEnough>
-std::vector<int64_t> counts_in(const data::RowStore& rows, const data::Part& part,
+std::vector<int64_t> counts_in(const data::RowStore& rows, const data::Subset& part,
                                const data::RowForm& form, const IsEnough& is_enough) {
   std::vector<int64_t> counts(rows.labels().names().size(), 0);
   data::RowColumns columns;

@@ -27,7 +27,7 @@ SkippedRows skipped_texts(const std::vector<std::string>& files, const data::Row
                           const std::string& scratch) {
   return {scratch, [&](const SkippedRows::Add& add) {
             int64_t rows = 0;
-            data::BadRowLog log{.policy = data::BadRows::skip};
+            data::BadRowLog log{.policy = BadRows::skip};
             log.on_skip = [&](const std::string& reason) { add(rows++, reason); };
             for (const std::string& file : files) {
               const auto reader = data::open_rows(file, schema, log);

@@ -18,8 +18,8 @@ constexpr size_t kMostPrograms = 256;
   throw Error(ErrorCode::bad_config, option, what, hint);
 }
 
-Settings settings_of(const TrainSpec& spec) {
-  Settings settings;
+HyperValues settings_of(const TrainSpec& spec) {
+  HyperValues settings;
   for (const auto& [name, value] : spec.optim_args) settings.set(name, value);
   return settings;
 }

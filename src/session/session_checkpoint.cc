@@ -129,7 +129,7 @@ void load(const std::string& path, bool is_model, Session& session) {
   for (const TensorInfo& tensor : session.tensors()) {
     if (tensor.is_weight() != is_model) continue;
     ++wanted;
-    const io::TensorInfo* found = file.find(tensor.name);
+    const io::StoredTensor* found = file.find(tensor.name);
     if (tensor.dtype == DType::bf16x8 && found != nullptr && found->shape == tensor.shape) {
       io::for_rows(file, *found, [&](int64_t row, std::span<const float> values) {
         session.write_rows(tensor.name, row, values);

@@ -67,7 +67,7 @@ void refuse_foreign_keys(const RunConfig& config, const Optimizer& optimizer) {
 }
 
 // "name=value" for a hyper-parameter that has no key.
-Settings::Entry read_argument(const std::string& text, const Optimizer& optimizer) {
+HyperValues::Entry read_argument(const std::string& text, const Optimizer& optimizer) {
   const auto fail = [&](const std::string& what, const std::string& hint) {
     throw Error(ErrorCode::bad_config, "optim_args", "'" + text + "' " + what, hint);
   };
@@ -87,15 +87,15 @@ Settings::Entry read_argument(const std::string& text, const Optimizer& optimize
   return {};
 }
 
-Settings given_settings(const RunConfig& config, const Optimizer& optimizer) {
-  Settings given;
+HyperValues given_settings(const RunConfig& config, const Optimizer& optimizer) {
+  HyperValues given;
   for (const HyperParameter& each : *optimizer.parameters) {
     const std::optional<double> value = value_of(config, each.key);
     const bool is_default_flag = each.range == HyperRange::flag && value == 0.0;
     if (value && !is_default_flag) given.set(each.name, *value);
   }
   for (const std::string& text : config.optim_args) {
-    const Settings::Entry argument = read_argument(text, optimizer);
+    const HyperValues::Entry argument = read_argument(text, optimizer);
     const bool is_taken = std::any_of(given.begin(), given.end(), [&](const auto& other) {
       return other.first == argument.first;
     });
@@ -139,7 +139,7 @@ static void drop_refinements(const RunConfig& config, TrainSpec& spec) {
 }
 
 TrainSpec training_spec(const RunConfig& config, int64_t total_steps) {
-  const Settings given = given_settings(config, *optimizer_of(config).optimizer);
+  const HyperValues given = given_settings(config, *optimizer_of(config).optimizer);
   TrainSpec spec = spec::keys_of(config);
   // Empty where the budget decides: the models of the library mark nothing.
   spec.recompute = config.recompute.strategy;

@@ -50,12 +50,11 @@ void allow_only(const JsonValue& object, const char* what,
   }
 }
 
-plan::Phase phase_of(const JsonValue& value) {
+Phase phase_of(const JsonValue& value) {
   const std::string name = value.as_string();
-  if (name == "prologue") return plan::Phase::prologue;
-  if (name == "forward") return plan::Phase::forward;
-  if (name == "loss" || name == "backward") return plan::Phase::backward;
-  if (name == "update" || name == "optimizer") return plan::Phase::update;
+  if (const std::optional<Phase> found = find_phase(name)) return *found;
+  if (name == "loss") return Phase::backward;
+  if (name == "optimizer") return Phase::update;
   value.fail("is no phase: \"" + name + "\"",
              "prologue, forward, loss, backward, update and optimizer are");
 }
@@ -152,7 +151,7 @@ class ProblemReader {
         op.reuses.emplace_back(found->second, storage_of(reuses->at(output)));
       }
     }
-    op.may_recompute = value.get_bool("recompute", op.phase == plan::Phase::forward);
+    op.may_recompute = value.get_bool("recompute", op.phase == Phase::forward);
     problem_.ops.push_back(std::move(op));
   }
 

@@ -21,7 +21,7 @@ std::vector<plan::OpId> repeating_schedule(const plan::Problem& problem) {
   std::vector<plan::OpId> schedule, again;
   for (const plan::OpId id : plan::given_order(problem)) {
     const plan::Op& op = problem.ops[plan::OpId(id)];
-    if (op.phase != plan::Phase::forward && !again.empty()) {
+    if (op.phase != Phase::forward && !again.empty()) {
       schedule.insert(schedule.end(), again.begin(), again.end());
       again.clear();
     }
@@ -74,13 +74,13 @@ TEST(RematWrite, every_part_of_a_problem_is_there) {
   widen.outputs = {plan::StorageId(2)};
   widen.scratch_bytes = 192;
   shrink.scope = update.scope = "";
-  shrink.phase = plan::Phase::backward;
+  shrink.phase = Phase::backward;
   shrink.may_recompute = update.may_recompute = false;
   shrink.inputs = {plan::StorageId(1), plan::StorageId(2)};
   shrink.outputs = {plan::StorageId(3)};
   shrink.reuses = {{plan::StorageId(3), plan::StorageId(1)}};
   update.name = "u";
-  update.phase = plan::Phase::update;
+  update.phase = Phase::update;
   update.inputs = {plan::StorageId(0), plan::StorageId(3)};
   update.outputs = {plan::StorageId(0)};
   problem.ops = {make, widen, shrink, update};

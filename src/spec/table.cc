@@ -27,7 +27,7 @@ struct Row {
   bool is_of_update = false;
   ResumeRule on_resume = ResumeRule::fixed;
   std::vector<LeverValue> levers = {};
-  Place place = {};
+  HelpPlace place = {};
   std::string unit = {};
   std::string help = {};
 };

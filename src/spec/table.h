@@ -16,7 +16,7 @@
 namespace snug::spec {
 
 /// Where a key stands in help and documentation.
-struct Place {
+struct HelpPlace {
   std::string group = {};  // "Model", "Data", "Memory", "Training", "Output"
   std::string after = {};  // the key before it; empty: it is the group's first
 };
@@ -40,7 +40,7 @@ struct Field {
   bool is_of_update = false;
   ResumeRule on_resume = ResumeRule::fixed;  // of a run
   std::vector<LeverValue> levers = {};
-  Place place = {};
+  HelpPlace place = {};
   std::string unit = {};
   std::string help = {};
 

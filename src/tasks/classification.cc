@@ -29,7 +29,8 @@ double row_loss(IndexSpan<const float> logits, int32_t label) {
 }
 
 // labels i32(B), row_weights f32(B): 0 for padding rows.
-void append_loss(GraphBuilder& builder, models::SequenceModel& model, const Settings& settings) {
+void append_loss(GraphBuilder& builder, models::SequenceModel& model,
+                 const TaskSettings& settings) {
   const int64_t rows = builder.shape(model.logits)[0];
   declare_labels(builder, model, {DType::i32, {rows}}, {rows});
   const ScopeGuard scope(builder, "loss");
@@ -232,7 +233,7 @@ const Task& classification_task() {
         return std::make_unique<ClassMeter>(context, rows);
       },
       .bytes_of_rows =
-          [](const Settings& settings, int64_t labels, int64_t rows) {
+          [](const TaskSettings& settings, int64_t labels, int64_t rows) {
             return KeptScores::bytes(labels == 2 ? 1 : labels, rows, settings);
           },
       .predict = predict,

@@ -50,7 +50,8 @@ void read_row(const data::Row& row, const data::EncodedRow&, const std::string& 
 }
 
 // labels f32(B, C): 1 where the row has the label; row_weights f32(B): 0 for padding rows.
-void append_loss(GraphBuilder& builder, models::SequenceModel& model, const Settings& settings) {
+void append_loss(GraphBuilder& builder, models::SequenceModel& model,
+                 const TaskSettings& settings) {
   const Shape shape = builder.shape(model.logits);
   declare_labels(builder, model, {DType::f32, shape}, {shape[0]});
   const ScopeGuard scope(builder, "loss");
@@ -184,7 +185,7 @@ const Task& multi_label_task() {
       .meter = [](const Context& context, int64_t rows) -> std::unique_ptr<Meter> {
         return std::make_unique<LabelsMeter>(context, rows);
       },
-      .bytes_of_rows = [](const Settings& settings, int64_t labels,
+      .bytes_of_rows = [](const TaskSettings& settings, int64_t labels,
                           int64_t rows) { return KeptScores::bytes(labels, rows, settings); },
       .predict = predict,
       .predicted = "labels"};

@@ -46,7 +46,8 @@ void read_row(const data::Row& row, const data::EncodedRow&, const std::string& 
 }
 
 // labels f32(B, K), row_weights f32(B): 0 for padding rows.
-void append_loss(GraphBuilder& builder, models::SequenceModel& model, const Settings& settings) {
+void append_loss(GraphBuilder& builder, models::SequenceModel& model,
+                 const TaskSettings& settings) {
   const Shape shape = builder.shape(model.logits);
   declare_labels(builder, model, {DType::f32, shape}, {shape[0]});
   const ScopeGuard scope(builder, "loss");
@@ -220,7 +221,7 @@ const Task& regression_task() {
         return std::make_unique<NumberMeter>(context, rows);
       },
       .bytes_of_rows =
-          [](const Settings&, int64_t labels, int64_t rows) {
+          [](const TaskSettings&, int64_t labels, int64_t rows) {
             return (kBytesPerValue * labels + kBytesPerRank) * rows;
           },
       .predict = predict,

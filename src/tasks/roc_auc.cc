@@ -22,7 +22,7 @@ int64_t needed_bytes(int64_t labels, int64_t rows) {
   return kept + rows * labels / 8 + sorted;
 }
 
-bool keeps(int64_t needed, const Settings& settings) {
+bool keeps(int64_t needed, const TaskSettings& settings) {
   return settings.chosen_by == kRocAuc || needed <= KeptScores::kMostBytes;
 }
 
@@ -55,7 +55,7 @@ double roc_auc(std::span<ScoredRow> rows) {
   return with * without == 0 ? std::numeric_limits<double>::quiet_NaN() : pairs / (with * without);
 }
 
-KeptScores::KeptScores(std::vector<std::string> labels, int64_t rows, const Settings& settings)
+KeptScores::KeptScores(std::vector<std::string> labels, int64_t rows, const TaskSettings& settings)
     : labels_(std::move(labels)),
       needed_(needed_bytes(static_cast<int64_t>(labels_.size()), rows)),
       are_kept_(keeps(needed_, settings)),
@@ -65,7 +65,7 @@ KeptScores::KeptScores(std::vector<std::string> labels, int64_t rows, const Sett
   has_label_.reserve(labels_.size() * static_cast<size_t>(rows));
 }
 
-int64_t KeptScores::bytes(int64_t labels, int64_t rows, const Settings& settings) {
+int64_t KeptScores::bytes(int64_t labels, int64_t rows, const TaskSettings& settings) {
   const int64_t needed = needed_bytes(labels, rows);
   return keeps(needed, settings) ? needed : 0;
 }

@@ -29,9 +29,9 @@ class KeptScores {
  public:
   static constexpr int64_t kMostBytes = int64_t{16} << 20;
 
-  KeptScores(std::vector<std::string> labels, int64_t rows, const Settings& settings);
+  KeptScores(std::vector<std::string> labels, int64_t rows, const TaskSettings& settings);
   /// What an object takes, with what metric() takes.
-  [[nodiscard]] static int64_t bytes(int64_t labels, int64_t rows, const Settings& settings);
+  [[nodiscard]] static int64_t bytes(int64_t labels, int64_t rows, const TaskSettings& settings);
 
   [[nodiscard]] bool are_kept() const { return are_kept_; }
   /// A score and whether the row has it, for each label; only where they are kept.

@@ -24,7 +24,7 @@ std::optional<double> EvalMetrics::find(std::string_view name) const {
 
 namespace snug::tasks {
 
-Settings settings_of(const RunConfig& config) {
+TaskSettings settings_of(const RunConfig& config) {
   return {.label_smoothing = config.label_smoothing_factor,
           .regression_loss = config.regression_loss,
           .threshold = config.threshold,
@@ -35,7 +35,7 @@ Settings settings_of(const RunConfig& config) {
 }
 
 std::optional<size_t> find_f1_label(const Context& context) {
-  const Settings& settings = context.settings;
+  const TaskSettings& settings = context.settings;
   if (settings.f1_of.empty()) {
     if (settings.chosen_by != kF1OfMetric) return std::nullopt;
     throw Error(ErrorCode::bad_config, "metric_for_best_model", "f1_of is the F1 of one label",
@@ -46,7 +46,7 @@ std::optional<size_t> find_f1_label(const Context& context) {
                 "f1 is the mean over all labels (macro_f1), and f1_of names one",
                 "give f1_of for that label, or macro_f1");
   const data::Labels labels = data::Labels::from_names(context.labels);
-  const auto id = data::find_class(labels, data::NamedNumbers(context.labels), settings.f1_of);
+  const auto id = data::find_class(labels, data::NumericNames(context.labels), settings.f1_of);
   if (id) return static_cast<size_t>(*id);
   throw Error(ErrorCode::bad_config, kF1OfMetric,
               "there is no label '" + settings.f1_of + "'; the labels are " +
@@ -62,7 +62,7 @@ void declare_labels(GraphBuilder& builder, models::SequenceModel& model, TensorT
 }
 
 void finish(GraphBuilder& builder, models::SequenceModel& model, const Task& task,
-            const Settings& settings, bool is_training) {
+            const TaskSettings& settings, bool is_training) {
   builder.mark_output(model.logits, models::kLogits);
   if (is_training) (*task.append_loss)(builder, model, settings);
 }

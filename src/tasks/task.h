@@ -27,7 +27,7 @@
 namespace snug::tasks {
 
 /// What keys of the run configuration say of tasks, for those that have a use for it.
-struct Settings {
+struct TaskSettings {
   double label_smoothing = 0;
   std::string regression_loss = "mse";
   double threshold = 0.5;
@@ -36,12 +36,12 @@ struct Settings {
   std::string chosen_by = "loss";  // metric_for_best_model
   std::string f1_of = {};          // the label whose F1 is a metric; empty: none
 };
-[[nodiscard]] Settings settings_of(const RunConfig& config);
+[[nodiscard]] TaskSettings settings_of(const RunConfig& config);
 
 /// What a prediction or a metric needs to know of a network.
 struct Context {
   std::vector<std::string> labels;  // by id
-  Settings settings;
+  TaskSettings settings;
 };
 
 inline constexpr const char* kLossMetric = "loss";  // every task's
@@ -90,14 +90,14 @@ struct Task {
   /// What the row adds to the denominator of its batch.
   Required<double (*)(const data::RowColumns&)> weight;
   /// Declares kLabels and kRowWeights for the network's logits, and appends the loss.
-  Required<void (*)(GraphBuilder&, models::SequenceModel&, const Settings&)> append_loss;
+  Required<void (*)(GraphBuilder&, models::SequenceModel&, const TaskSettings&)> append_loss;
   /// Fills a row's share of both.
   Required<void (*)(const data::RowColumns&, const FedRow&)> feed;
   Required<std::vector<Metric>> metrics;
   /// Makes a meter of at most so many rows.
   Required<std::unique_ptr<Meter> (*)(const Context&, int64_t rows)> meter;
   /// What a meter takes for so many rows of a network of so many labels.
-  Required<int64_t (*)(const Settings&, int64_t labels, int64_t rows)> bytes_of_rows;
+  Required<int64_t (*)(const TaskSettings&, int64_t labels, int64_t rows)> bytes_of_rows;
   Required<void (*)(const Context&, const data::RowColumns&, std::span<const float> output,
                     Prediction&)>
       predict;
@@ -111,7 +111,7 @@ void declare_labels(GraphBuilder& builder, models::SequenceModel& model, TensorT
 
 /// Marks the logits as output; in training declares what is fed and appends the loss.
 void finish(GraphBuilder& builder, models::SequenceModel& model, const Task& task,
-            const Settings& settings, bool is_training);
+            const TaskSettings& settings, bool is_training);
 
 /// The F1 of one label: a metric where f1_of names it.
 inline constexpr const char* kF1OfMetric = "f1_of";

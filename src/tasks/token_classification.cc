@@ -76,7 +76,8 @@ double weight(const data::RowColumns& row) {
 }
 
 // labels i32(B, T), row_weights f32(B, T): 1 for the first token of a word, else 0.
-void append_loss(GraphBuilder& builder, models::SequenceModel& model, const Settings& settings) {
+void append_loss(GraphBuilder& builder, models::SequenceModel& model,
+                 const TaskSettings& settings) {
   const Shape shape = builder.shape(model.logits);
   const int64_t tokens = element_count({DType::f32, shape}) / shape.back();
   const Shape fed(shape.begin(), shape.end() - 1);
@@ -296,7 +297,7 @@ const Task& token_classification_task() {
       .meter = [](const Context& context, int64_t) -> std::unique_ptr<Meter> {
         return std::make_unique<TokenMeter>(context);
       },
-      .bytes_of_rows = [](const Settings&, int64_t, int64_t) { return int64_t{0}; },
+      .bytes_of_rows = [](const TaskSettings&, int64_t, int64_t) { return int64_t{0}; },
       .predict = predict,
       .predicted = "labels"};
   return task;

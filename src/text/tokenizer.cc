@@ -81,21 +81,21 @@ void fill(const std::vector<Template::Piece>& pieces, std::span<const int32_t> f
 }
 
 // Leaves `kept` ids: all but the last ones, the first ones, or those in the middle.
-void cut_ids(std::vector<int32_t>& ids, size_t kept, Cut cut) {
-  if (cut == Cut::begin && kept < ids.size())
+void cut_ids(std::vector<int32_t>& ids, size_t kept, Truncation cut) {
+  if (cut == Truncation::begin && kept < ids.size())
     std::copy(ids.end() - static_cast<std::ptrdiff_t>(kept), ids.end(), ids.begin());
-  if (cut == Cut::middle && kept < ids.size())
+  if (cut == Truncation::middle && kept < ids.size())
     std::copy_n(ids.end() - static_cast<std::ptrdiff_t>(kept / 2), kept / 2,
                 ids.begin() + static_cast<std::ptrdiff_t>((kept + 1) / 2));
   ids.resize(kept);
 }
 
 // Where the id at `at` of `count` is after that; -1: nowhere.
-int64_t place_after_cut(size_t at, size_t count, size_t kept, Cut cut) {
-  if (kept == count || (cut == Cut::end && at < kept)) return static_cast<int64_t>(at);
-  if (cut == Cut::end) return -1;
+int64_t place_after_cut(size_t at, size_t count, size_t kept, Truncation cut) {
+  if (kept == count || (cut == Truncation::end && at < kept)) return static_cast<int64_t>(at);
+  if (cut == Truncation::end) return -1;
   const size_t cut_off = count - kept;
-  if (cut == Cut::begin) return at < cut_off ? -1 : static_cast<int64_t>(at - cut_off);
+  if (cut == Truncation::begin) return at < cut_off ? -1 : static_cast<int64_t>(at - cut_off);
   if (at < (kept + 1) / 2) return static_cast<int64_t>(at);
   return at >= count - kept / 2 ? static_cast<int64_t>(at - cut_off) : -1;
 }
@@ -313,7 +313,7 @@ Encoding Tokenizer::encode(std::string_view text, std::optional<std::string_view
 
 void Tokenizer::encode(std::string_view text, std::optional<std::string_view> pair,
                        int64_t max_length, Encoding& encoding, EncodeScratch& scratch,
-                       Cut cut) const {
+                       Truncation cut) const {
   const std::vector<Template::Piece>& pieces =
       pair ? pipeline_.around.pair : pipeline_.around.single;
   const int64_t around = Template::around(pieces);
@@ -354,7 +354,7 @@ void Tokenizer::append_words(std::span<const std::string> words, std::vector<int
 
 void Tokenizer::encode_words(std::span<const std::string> words, int64_t max_length,
                              Encoding& encoding, std::vector<int32_t>& first_tokens,
-                             EncodeScratch& scratch, Cut cut) const {
+                             EncodeScratch& scratch, Truncation cut) const {
   const std::vector<Template::Piece>& pieces = pipeline_.around.single;
   const int64_t around = Template::around(pieces);
   check_room(max_length, around);

@@ -33,7 +33,7 @@ struct Encoding {
 };
 
 /// Where a text that is too long is cut.
-enum class Cut : uint8_t {
+enum class Truncation : uint8_t {
   end,    ///< its first tokens stay
   begin,  ///< its last tokens stay: truncation_side left of transformers
   middle  ///< half of what there is room for is its first tokens (one more where that is odd), half
@@ -79,14 +79,14 @@ class Tokenizer {
                                 int64_t max_length) const;
   /// As above, into `encoding`, whose memory is reused.
   void encode(std::string_view text, std::optional<std::string_view> pair, int64_t max_length,
-              Encoding& encoding, EncodeScratch& scratch, Cut cut = Cut::end) const;
+              Encoding& encoding, EncodeScratch& scratch, Truncation cut = Truncation::end) const;
 
   /// Words with the tokens around a text, each word as a text of its own, cut to max_length ids:
   /// what `transformers` makes with is_split_into_words. `first_tokens` is each word's place in the
   /// ids; -1 where it was cut off or is no token at all.
   void encode_words(std::span<const std::string> words, int64_t max_length, Encoding& encoding,
                     std::vector<int32_t>& first_tokens, EncodeScratch& scratch,
-                    Cut cut = Cut::end) const;
+                    Truncation cut = Truncation::end) const;
 
   /// Windows of at most max_length ids over a text, or over words, that share `stride` tokens with
   /// the one before: as `tokenizers` makes overflowing pieces. Tokenises into `scratch`; returns

@@ -107,17 +107,17 @@ TEST(Cut, in_the_middle_keeps_the_first_and_the_last_half) {
   EncodeScratch scratch;
   Encoding encoding;
   const std::vector<std::string> words = first_words(all.at("tokens"), 9);
-  tokenizer.encode(joined(words), std::nullopt, 7, encoding, scratch, Cut::middle);
+  tokenizer.encode(joined(words), std::nullopt, 7, encoding, scratch, Truncation::middle);
   EXPECT_EQ(encoding.ids, (std::vector<int32_t>{2, 5, 6, 7, 12, 13, 3}));
   EXPECT_TRUE(encoding.truncated);
   // Each text of a pair is as long as truncation leaves it.
-  tokenizer.encode(joined(words), "a b c", 10, encoding, scratch, Cut::middle);
+  tokenizer.encode(joined(words), "a b c", 10, encoding, scratch, Truncation::middle);
   EXPECT_EQ(encoding.ids, (std::vector<int32_t>{2, 5, 6, 12, 13, 3, 5, 6, 7, 3}));
   std::vector<int32_t> tokens;
-  tokenizer.encode_words(words, 7, encoding, tokens, scratch, Cut::middle);
+  tokenizer.encode_words(words, 7, encoding, tokens, scratch, Truncation::middle);
   EXPECT_EQ(encoding.ids, (std::vector<int32_t>{2, 5, 6, 7, 12, 13, 3}));
   EXPECT_EQ(tokens, (std::vector<int32_t>{1, 2, 3, -1, -1, -1, -1, 4, 5}));
-  tokenizer.encode("a b", std::nullopt, 7, encoding, scratch, Cut::middle);
+  tokenizer.encode("a b", std::nullopt, 7, encoding, scratch, Truncation::middle);
   EXPECT_EQ(encoding.ids, (std::vector<int32_t>{2, 5, 6, 3}));
   EXPECT_FALSE(encoding.truncated);
 }
@@ -129,18 +129,18 @@ TEST(Cut, at_the_beginning_keeps_the_last_tokens) {
   EncodeScratch scratch;
   Encoding encoding;
   const std::vector<std::string> words = first_words(all.at("tokens"), 9);
-  tokenizer.encode(joined(words), std::nullopt, 7, encoding, scratch, Cut::begin);
+  tokenizer.encode(joined(words), std::nullopt, 7, encoding, scratch, Truncation::begin);
   EXPECT_EQ(encoding.ids, (std::vector<int32_t>{2, 9, 10, 11, 12, 13, 3}));
   EXPECT_TRUE(encoding.truncated);
-  tokenizer.encode(joined(words), "a b c", 10, encoding, scratch, Cut::begin);
+  tokenizer.encode(joined(words), "a b c", 10, encoding, scratch, Truncation::begin);
   EXPECT_EQ(encoding.ids, (std::vector<int32_t>{2, 10, 11, 12, 13, 3, 5, 6, 7, 3}));
-  tokenizer.encode(joined(words), "a b c", 8, encoding, scratch, Cut::begin);
+  tokenizer.encode(joined(words), "a b c", 8, encoding, scratch, Truncation::begin);
   EXPECT_EQ(encoding.ids, (std::vector<int32_t>{2, 11, 12, 13, 3, 6, 7, 3}));
   std::vector<int32_t> tokens;
-  tokenizer.encode_words(words, 8, encoding, tokens, scratch, Cut::begin);
+  tokenizer.encode_words(words, 8, encoding, tokens, scratch, Truncation::begin);
   EXPECT_EQ(encoding.ids, (std::vector<int32_t>{2, 8, 9, 10, 11, 12, 13, 3}));
   EXPECT_EQ(tokens, (std::vector<int32_t>{-1, -1, -1, 1, 2, 3, 4, 5, 6}));
-  tokenizer.encode("a b", std::nullopt, 7, encoding, scratch, Cut::begin);
+  tokenizer.encode("a b", std::nullopt, 7, encoding, scratch, Truncation::begin);
   EXPECT_EQ(encoding.ids, (std::vector<int32_t>{2, 5, 6, 3}));
   EXPECT_FALSE(encoding.truncated);
 }

@@ -87,7 +87,7 @@ void read_values(const std::string& path, Session& session, const run_model::Mod
   const io::SafetensorsFile file(path);
   for (const TensorInfo& tensor : session.tensors()) {
     if (tensor.is_weight() != is_model || !is_saved(model, tensor)) continue;
-    const io::TensorInfo* found = is_model ? file.find(model.stored_name(tensor.name)) : nullptr;
+    const io::StoredTensor* found = is_model ? file.find(model.stored_name(tensor.name)) : nullptr;
     if (found == nullptr && model.lora.is_on())
       found = file.find(run_model::adapter_key(model, tensor.name));
     if (found == nullptr) found = file.find(tensor.name);  // an older checkpoint, too
@@ -124,7 +124,7 @@ std::vector<int64_t> steps_of_archives(const RunFolder& folder) {
 
 std::string save_checkpoint(const std::string& folder, const Session& session,
                             const run_model::Model& model, const Tokenizer* tokenizer,
-                            const std::string& base_sha256, const RunState* state) {
+                            const std::string& base_sha256, const CheckpointState* state) {
   const io::SafetensorsNotes notes =
       model.lora.is_on() ? io::SafetensorsNotes{{run_model::kBaseDigestKey, base_sha256}}
                          : io::SafetensorsNotes{};
@@ -224,9 +224,9 @@ std::string state_path(const std::string& folder) {
   return io::file_exists(path) ? path : folder + "/" + kTrainerStateFile;
 }
 
-TrainState load_state(const std::string& folder) {
+RunState load_state(const std::string& folder) {
   const std::string path = state_path(folder);
-  return TrainState::from_json(io::read_all(path, kMaxStateBytes), path);
+  return RunState::from_json(io::read_all(path, kMaxStateBytes), path);
 }
 
 void load_checkpoint(const std::string& folder, Session& session, const run_model::Model& model,

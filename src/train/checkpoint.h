@@ -24,9 +24,9 @@ struct RunFolder {
 };
 
 /// What a checkpoint holds beside a model and the optimizer's states.
-struct RunState {
-  const TrainState& own;
-  const TrainerState& trainer;
+struct CheckpointState {
+  const RunState& own;
+  const TransformersState& trainer;
 };
 
 /// Writes weights, configuration and tokenizer (null: the model reads images), and with `state` all
@@ -34,7 +34,7 @@ struct RunState {
 /// the file of weights. Throws Error{io}; then the former folder is still there.
 std::string save_checkpoint(const std::string& folder, const Session& session,
                             const run_model::Model& model, const Tokenizer* tokenizer,
-                            const std::string& base_sha256, const RunState* state);
+                            const std::string& base_sha256, const CheckpointState* state);
 
 /// Sizes of the files of a checkpoint that hold tensors.
 struct CheckpointBytes {
@@ -65,7 +65,7 @@ void recover_archives(const RunFolder& folder);
 
 /// snug_state.json of a complete checkpoint; trainer_state.json where an older version wrote it.
 [[nodiscard]] std::string state_path(const std::string& folder);
-[[nodiscard]] TrainState load_state(const std::string& folder);
+[[nodiscard]] RunState load_state(const std::string& folder);
 /// Reads weights and optimizer states into the session. Every value must be there with its shape,
 /// and finite. With adapters, or frozen weights in fewer bits, the
 /// model's weights must be in the session already.

@@ -99,19 +99,19 @@ void CheckpointWriter::fail(Found found, const std::string& what) const {
   throw Error(ErrorCode::numeric, "update " + std::to_string(found.step), what + "; " + kept, hint);
 }
 
-void CheckpointWriter::require_finite(const EvalMetrics& metrics, const TrainState& state) const {
+void CheckpointWriter::require_finite(const EvalMetrics& metrics, const RunState& state) const {
   if (std::isfinite(metrics.loss)) return;
   fail({FoundBy::evaluation, state.step, state.optimizer_step},
        "the loss of the evaluation is not finite: " + number_text(metrics.loss));
 }
 
-void CheckpointWriter::require_finite_values(const TrainState& state) const {
+void CheckpointWriter::require_finite_values(const RunState& state) const {
   const std::string found = training_.session->find_not_finite();
   if (!found.empty())
     fail({FoundBy::save, state.step, state.optimizer_step}, "the weights are not finite: " + found);
 }
 
-TrainerState CheckpointWriter::trainer_state(const TrainState& state) const {
+TransformersState CheckpointWriter::trainer_state(const RunState& state) const {
   const RunConfig& config = *training_.config;
   const int64_t batches = training_.sampler->batches_per_epoch();
   const int64_t total = training_.total_steps;
@@ -133,10 +133,10 @@ TrainerState CheckpointWriter::trainer_state(const TrainState& state) const {
           .logs = {training_.folder.file(kUpdateLog), training_.folder.file(kEvaluationLog)}};
 }
 
-std::string CheckpointWriter::save_last(const TrainState& state) {
+std::string CheckpointWriter::save_last(const RunState& state) {
   require_finite_values(state);
-  const TrainerState trainer = trainer_state(state);
-  const RunState both{.own = state, .trainer = trainer};
+  const TransformersState trainer = trainer_state(state);
+  const CheckpointState both{.own = state, .trainer = trainer};
   std::string sha256 =
       save_checkpoint(training_.folder.last(), *training_.session, *training_.model,
                       training_.tokenizer, training_.base_sha256, &both);
@@ -145,7 +145,7 @@ std::string CheckpointWriter::save_last(const TrainState& state) {
   return sha256;
 }
 
-void CheckpointWriter::save_best(const TrainState& state) const {
+void CheckpointWriter::save_best(const RunState& state) const {
   require_finite_values(state);
   (void)save_checkpoint(training_.folder.best(), *training_.session, *training_.model,
                         training_.tokenizer, training_.base_sha256, nullptr);

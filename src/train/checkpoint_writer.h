@@ -23,7 +23,7 @@ class CheckpointWriter {
  public:
   /// `good_step`: of the checkpoint that is in last/ already. `moves`: the optimizer's steps that
   /// the weights have behind them.
-  CheckpointWriter(const Training& training, std::optional<int64_t> good_step, int64_t moves)
+  CheckpointWriter(const TrainingContext& training, std::optional<int64_t> good_step, int64_t moves)
       : training_(training),
         is_resumed_(good_step.has_value()),
         first_moves_(moves),
@@ -32,10 +32,10 @@ class CheckpointWriter {
 
   /// Throws Error{numeric}; the folders stay as they are.
   [[noreturn]] void fail(Found found, const std::string& what) const;
-  void require_finite(const EvalMetrics& metrics, const TrainState& state) const;
+  void require_finite(const EvalMetrics& metrics, const RunState& state) const;
   /// Returns the SHA-256 of the weights.
-  std::string save_last(const TrainState& state);
-  void save_best(const TrainState& state) const;
+  std::string save_last(const RunState& state);
+  void save_best(const RunState& state) const;
   /// Copies last/ to checkpoint-N where save_steps and save_total_limit want that.
   void archive() const;
   /// The same for the checkpoint that a run resumes from, where a kill came between the two.
@@ -43,10 +43,10 @@ class CheckpointWriter {
 
  private:
   [[nodiscard]] bool keeps_archive() const;
-  void require_finite_values(const TrainState& state) const;
-  [[nodiscard]] TrainerState trainer_state(const TrainState& state) const;
+  void require_finite_values(const RunState& state) const;
+  [[nodiscard]] TransformersState trainer_state(const RunState& state) const;
 
-  const Training& training_;
+  const TrainingContext& training_;
   bool is_resumed_ = false;
   int64_t first_moves_ = 0;  // of the weights that the run began with
   std::optional<int64_t> good_step_;

@@ -17,7 +17,7 @@ namespace snug::train {
 struct EvalPass {
   Session* session = nullptr;
   FeedContext feed;
-  data::Part part;
+  data::Subset part;
   std::vector<int32_t> buckets;
   const std::atomic<bool>* cancel = nullptr;
   std::function<void(int64_t done, int64_t total)> on_progress;

@@ -133,7 +133,7 @@ std::vector<double> listed_weights(const std::vector<std::string>& given,
   std::vector<double> weights(labels.size(), -1);
   const bool has_names = given.front().find('=') != std::string::npos;
   const data::Labels known = data::Labels::from_names(labels);
-  const data::NamedNumbers numbers(labels);
+  const data::NumericNames numbers(labels);
   for (size_t i = 0; i < given.size(); ++i) {
     const size_t equals = given[i].rfind('=');
     if ((equals != std::string::npos) != has_names)
@@ -168,7 +168,7 @@ void check_class_weights(const RunConfig& config, const std::vector<std::string>
 }
 
 std::vector<double> class_weights_of(const RunConfig& config, const FeedContext& context,
-                                     const data::Part& part,
+                                     const data::Subset& part,
                                      const std::vector<std::string>& labels) {
   if (config.class_weights.empty()) return {};
   if (config.class_weights != kBalanced) return listed_weights(config.class_weights, labels);
@@ -189,7 +189,7 @@ std::vector<double> class_weights_of(const RunConfig& config, const FeedContext&
   return counts;
 }
 
-void refuse_weightless_rows(const FeedContext& context, const data::Part& part,
+void refuse_weightless_rows(const FeedContext& context, const data::Subset& part,
                             const std::string& column) {
   const std::optional<size_t> weight = context.rows->find_column(data::kWeightColumn);
   if (!weight) return;

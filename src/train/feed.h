@@ -29,7 +29,7 @@ struct FeedContext {
 /// those of the rows of `part`. Throws Error{bad_config}.
 [[nodiscard]] std::vector<double> class_weights_of(const RunConfig& config,
                                                    const FeedContext& context,
-                                                   const data::Part& part,
+                                                   const data::Subset& part,
                                                    const std::vector<std::string>& labels);
 
 /// Throws Error{bad_config} for listed weights that are no numbers of at least 0.
@@ -39,7 +39,7 @@ void check_class_weights(const RunConfig& config, const std::vector<std::string>
 
 /// Throws Error{bad_data} where every row of `part` has the weight 0: nothing would be learned, and
 /// weight decay alone would move the weights.
-void refuse_weightless_rows(const FeedContext& context, const data::Part& part,
+void refuse_weightless_rows(const FeedContext& context, const data::Subset& part,
                             const std::string& column);
 
 /// "classes weigh ...", where they do.

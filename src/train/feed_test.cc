@@ -99,9 +99,9 @@ TEST(Feed, of_tokens_every_labelled_one_has_the_weights) {
 TEST(Feed, rows_that_all_weigh_nothing_are_refused) {
   const TestRows rows({{{}, {0}, 0}, {{}, {0}, 0}, {{}, {1}, 1}}, true);
   const FeedContext context{.rows = &rows, .task = &task("classification")};
-  EXPECT_NO_THROW(refuse_weightless_rows(context, data::Part::all(3), "weight"));
+  EXPECT_NO_THROW(refuse_weightless_rows(context, data::Subset::all(3), "weight"));
   try {
-    refuse_weightless_rows(context, data::Part::all(2), "weight");
+    refuse_weightless_rows(context, data::Subset::all(2), "weight");
     FAIL() << "accepted";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::bad_data);
@@ -119,16 +119,16 @@ TEST(Class_weights, balanced_are_scikit_learn_s) {
   const TestRows rows({{{}, {0}}, {{}, {1}}, {{}, {1}}, {{}, {1}}}, false);
   const FeedContext context{.rows = &rows, .task = &task("classification"), .longest = 1};
   const auto found =
-      class_weights_of(with_weights({"balanced"}), context, data::Part::all(4), {"a", "b", "c"});
+      class_weights_of(with_weights({"balanced"}), context, data::Subset::all(4), {"a", "b", "c"});
   EXPECT_EQ(found, (std::vector<double>{4.0 / 3, 4.0 / 9, 0}));
-  EXPECT_TRUE(class_weights_of(RunConfig(), context, data::Part::all(4), {"a", "b"}).empty());
+  EXPECT_TRUE(class_weights_of(RunConfig(), context, data::Subset::all(4), {"a", "b"}).empty());
 }
 
 TEST(Class_weights, a_list_is_by_id_or_by_name) {
   const TestRows rows({{{}, {0}}}, false);
   const FeedContext context{.rows = &rows, .task = &task("classification"), .longest = 1};
   const auto of = [&](std::vector<std::string> given) {
-    return class_weights_of(with_weights(std::move(given)), context, data::Part::all(1),
+    return class_weights_of(with_weights(std::move(given)), context, data::Subset::all(1),
                             {"no", "yes"});
   };
   EXPECT_EQ(of({"1", "2.5"}), (std::vector<double>{1, 2.5}));
@@ -154,7 +154,7 @@ TEST(Class_weights, a_label_may_be_its_number_in_another_spelling_and_is_never_a
   const TestRows rows({{{}, {0}}}, false);
   const FeedContext context{.rows = &rows, .task = &task("classification"), .longest = 1};
   const auto of = [&](std::vector<std::string> given) {
-    return class_weights_of(with_weights(std::move(given)), context, data::Part::all(1),
+    return class_weights_of(with_weights(std::move(given)), context, data::Subset::all(1),
                             {"1.0", "2.0"});
   };
   EXPECT_EQ(of({"2=4", "1=3"}), (std::vector<double>{3, 4}));

@@ -57,7 +57,7 @@ TEST(Finite, weights_and_optimizer_states_are_looked_at_by_name) {
 }
 
 TEST(Train_state, reads_back_and_refuses_every_field_that_is_out_of_range) {
-  TrainState state;
+  RunState state;
   state.step = 3;
   state.batch = 3;
   state.micro_batch = 4;
@@ -66,8 +66,8 @@ TEST(Train_state, reads_back_and_refuses_every_field_that_is_out_of_range) {
   state.owes_evaluation = true;
   state.config_json = "{}";
   const std::string text = state.to_json();
-  EXPECT_EQ(TrainState::from_json(text, "s").to_json(), text);
-  EXPECT_TRUE(TrainState::from_json(text, "s").owes_evaluation);
+  EXPECT_EQ(RunState::from_json(text, "s").to_json(), text);
+  EXPECT_TRUE(RunState::from_json(text, "s").owes_evaluation);
   const auto with = [&](const std::string& from, const std::string& to) {
     std::string copy = text;
     const size_t at = copy.find(from);
@@ -83,7 +83,7 @@ TEST(Train_state, reads_back_and_refuses_every_field_that_is_out_of_range) {
            {"\"validation_rows_hash\": \"7\"", "\"validation_rows_hash\": \"-7\""},
            {"\"validation_rows_hash\": \"7\"", "\"validation_rows_hash\": \"7 \""},
            {"\"metrics_bytes\": 0", "\"metrics_bytes\": -1"}}) {
-    EXPECT_THROW((void)TrainState::from_json(with(from, to), "s"), Error) << to;
+    EXPECT_THROW((void)RunState::from_json(with(from, to), "s"), Error) << to;
   }
 }
 

@@ -25,7 +25,7 @@ io::TensorToWrite FrozenSource::tensor(const TensorInfo& weight, const std::stri
           .dtype = io::StoredType::f32,
           .shape = weight.shape,
           .make = [this, weight](const io::TensorToWrite::Put& put) {
-            const io::TensorInfo* found = run_model::find_weight(*folder_, model_, weight.name);
+            const io::StoredTensor* found = run_model::find_weight(*folder_, model_, weight.name);
             if (found == nullptr || found->shape != weight.shape)
               throw Error(ErrorCode::bad_data, model_.weights_folder,
                           "the weights changed since the run began: '" + weight.name + "'",

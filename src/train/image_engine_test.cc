@@ -54,7 +54,7 @@ TEST(Image_engine, gradients_lie_where_the_gradients_lay_that_nobody_else_reads)
   int64_t overwritten = 0;
   for (const plan::Op& op : problem.ops) {
     for (const auto& [output, input] : op.reuses) {
-      EXPECT_EQ(op.phase, plan::Phase::backward);
+      EXPECT_EQ(op.phase, Phase::backward);
       for (const plan::Op& other : problem.ops) {
         const auto& inputs = other.inputs;
         EXPECT_TRUE(&other == &op ||
@@ -75,7 +75,7 @@ TEST(Image_engine, what_only_the_next_op_reads_is_one_storage_with_its_output) {
   std::map<std::string, int> ops;
   std::vector<NodeId> nodes;
   for (size_t i = 0; i < lowered.nodes_of_op.size(); ++i) {
-    if (lowered.problem.ops[i].phase == plan::Phase::forward) ++ops[lowered.problem.ops[i].name];
+    if (lowered.problem.ops[i].phase == Phase::forward) ++ops[lowered.problem.ops[i].name];
     nodes.insert(nodes.end(), lowered.nodes_of_op[i].begin(), lowered.nodes_of_op[i].end());
   }
   std::sort(nodes.begin(), nodes.end());

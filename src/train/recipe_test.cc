@@ -83,14 +83,14 @@ TEST(Recipe, the_default_written_out_is_the_default) {
 }
 
 TEST(TrainState, older_states_have_one_count_for_all_three) {
-  TrainState state;
+  RunState state;
   state.step = 7;
   state.schedule_step = 6;
   state.optimizer_step = 5;
   state.micro_batch = 1;
   state.config_json = "{}";
   std::string text = state.to_json();
-  const UpdateCounts counts = TrainState::from_json(text, "state").counts();
+  const UpdateCounts counts = RunState::from_json(text, "state").counts();
   EXPECT_EQ(counts.drawn, 7);
   EXPECT_EQ(counts.schedule, 6);
   EXPECT_EQ(counts.optimizer, 5);
@@ -98,7 +98,7 @@ TEST(TrainState, older_states_have_one_count_for_all_three) {
     ASSERT_NE(text.find(line), std::string::npos) << text;
     text.erase(text.find(line), line.size());
   }
-  const UpdateCounts older = TrainState::from_json(text, "state").counts();
+  const UpdateCounts older = RunState::from_json(text, "state").counts();
   EXPECT_EQ(older.schedule, 7);
   EXPECT_EQ(older.optimizer, 7);
 }

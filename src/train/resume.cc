@@ -31,7 +31,7 @@ std::string damage_hint(const RunFolder& folder) {
 using FailField = std::function<void(const char* field, const std::string& what)>;
 
 /// Only a dynamic scale skips updates, and what it skips moves neither count.
-void check_counts(const TrainState& state, const RunConfig& before, const FailField& fail) {
+void check_counts(const RunState& state, const RunConfig& before, const FailField& fail) {
   // What auto stands for the session knows: require_kind_of_scale.
   const std::string open = state.loss_scale ? "dynamic" : "none";
   const std::string word = before.loss_scale == "auto" ? open : before.loss_scale;
@@ -70,7 +70,7 @@ void check_counts(const TrainState& state, const RunConfig& before, const FailFi
 }
 
 void check_best_step(const RunConfig& before, int64_t batches, const RunFolder& folder,
-                     const FailField& fail, TrainState& state) {
+                     const FailField& fail, RunState& state) {
   if (!state.best_step) return;
   const int64_t best = *state.best_step;
   if (best < 1 || best > state.step)
@@ -103,7 +103,7 @@ void check_best_step(const RunConfig& before, int64_t batches, const RunFolder& 
 
 }  // namespace
 
-std::optional<TrainState> read_checkpoint(const RunFolder& folder, const RunOptions& options) {
+std::optional<RunState> read_checkpoint(const RunFolder& folder, const RunOptions& options) {
   const bool has_last = io::recover_folder(folder.last());
   (void)io::recover_folder(folder.best());
   recover_archives(folder);
@@ -134,7 +134,7 @@ void refuse_foreign_archives(const RunFolder& folder, const RunConfig& config, i
   require_archive_places(folder, {.every = every, .first = step, .last = total});
 }
 
-void check_best(const RunFolder& folder, const RunOptions& options, TrainState& state) {
+void check_best(const RunFolder& folder, const RunOptions& options, RunState& state) {
   if (!state.best_metric) return;
   const std::string best = folder.best();
   if (!io::is_complete(best)) {
@@ -196,7 +196,7 @@ std::vector<KeyChange> changed_keys(const RunConfig& before, const RunConfig& no
 }
 
 void check_state(const RunConfig& before, const RunConfig& now, const run_rows::RunData& data,
-                 const RunFolder& folder, TrainState& state) {
+                 const RunFolder& folder, RunState& state) {
   if (state.rows_hash && *state.rows_hash != data.train->content_hash())
     fail_rows(now.train_file, before.train_file);
   if (data.validation) {
@@ -254,8 +254,7 @@ void check_state(const RunConfig& before, const RunConfig& now, const run_rows::
   }
 }
 
-void require_kind_of_scale(const TrainState& state, const Session& session,
-                           const RunFolder& folder) {
+void require_kind_of_scale(const RunState& state, const Session& session, const RunFolder& folder) {
   if (state.loss_scale.has_value() == session.has_dynamic_loss_scale()) return;
   throw Error(ErrorCode::bad_data, state_path(folder.last()),
               fmt::format("\"loss_scale\" is {}, but the run's scale is {}",
@@ -264,13 +263,13 @@ void require_kind_of_scale(const TrainState& state, const Session& session,
               damage_hint(folder));
 }
 
-void note_data(const run_rows::RunData& data, TrainState& state) {
+void note_data(const run_rows::RunData& data, RunState& state) {
   state.rows_hash = data.train->content_hash();
   state.validation_hash.reset();
   if (data.validation) state.validation_hash = data.validation->content_hash();
 }
 
-bool is_at_end(const TrainState& state, const RunConfig& before, const RunConfig& now,
+bool is_at_end(const RunState& state, const RunConfig& before, const RunConfig& now,
                int64_t batches_per_epoch) {
   const bool stopped_early =
       state.is_finished && state.step < total_steps(before, batches_per_epoch);
@@ -283,7 +282,7 @@ bool is_at_end(const TrainState& state, const RunConfig& before, const RunConfig
   return stopped_early || state.step == total;
 }
 
-void report_changes(const std::vector<KeyChange>& changes, const TrainState& state,
+void report_changes(const std::vector<KeyChange>& changes, const RunState& state,
                     const RunConfig& now, int64_t batches_per_epoch, const RunOptions& options) {
   bool is_of_recipe = false;
   const std::vector<OptionInfo> infos = config_options();
@@ -306,7 +305,7 @@ void report_changes(const std::vector<KeyChange>& changes, const TrainState& sta
   notices::say(options, text);
 }
 
-int64_t micro_batch_of(const RunConfig& config, const TrainState& state) {
+int64_t micro_batch_of(const RunConfig& config, const RunState& state) {
   if (config.allow_new_split) return config.micro_batch_size;
   if (config.micro_batch_size > 0 && config.micro_batch_size != state.micro_batch) {
     throw Error(ErrorCode::bad_config, "micro_batch_size",

@@ -16,8 +16,8 @@ namespace snug::train {
 
 /// Puts right what a kill left in last/ and best/, compares the files of last/ with their marker
 /// and reads its state; nothing where there is no checkpoint. Throws Error{bad_data}.
-[[nodiscard]] std::optional<TrainState> read_checkpoint(const RunFolder& folder,
-                                                        const RunOptions& options);
+[[nodiscard]] std::optional<RunState> read_checkpoint(const RunFolder& folder,
+                                                      const RunOptions& options);
 
 /// A checkpoint that lost its marker is none: said before anything is done, not by the first save,
 /// when the run is over and its log is cut. Throws Error{bad_config}.
@@ -32,7 +32,7 @@ void refuse_foreign_archives(const RunFolder& folder, const RunConfig& config, i
 /// said: the next evaluation writes it again, and last/ goes on as it would have. Throws
 /// Error{bad_data} where its weights or any of its files are lost; of others that were edited it is
 /// said.
-void check_best(const RunFolder& folder, const RunOptions& options, TrainState& state);
+void check_best(const RunFolder& folder, const RunOptions& options, RunState& state);
 
 /// The keys that have another value than in the checkpoint. Throws Error{bad_config} for one that
 /// is fixed.
@@ -44,23 +44,22 @@ void check_best(const RunFolder& folder, const RunOptions& options, TrainState& 
 /// Forgets best_step where the log that shows it is lost.
 /// Throws Error{bad_data}.
 void check_state(const RunConfig& before, const RunConfig& now, const run_rows::RunData& data,
-                 const RunFolder& folder, TrainState& state);
+                 const RunFolder& folder, RunState& state);
 /// A state has a scale where that is dynamic. Throws Error{bad_data}.
-void require_kind_of_scale(const TrainState& state, const Session& session,
-                           const RunFolder& folder);
+void require_kind_of_scale(const RunState& state, const Session& session, const RunFolder& folder);
 /// Fills in what the state keeps of the rows.
-void note_data(const run_rows::RunData& data, TrainState& state);
+void note_data(const run_rows::RunData& data, RunState& state);
 
 /// After a change of max_steps or num_train_epochs: whether the run is at its end. Throws
 /// Error{bad_config} where more updates are done than asked for.
-[[nodiscard]] bool is_at_end(const TrainState& state, const RunConfig& before, const RunConfig& now,
+[[nodiscard]] bool is_at_end(const RunState& state, const RunConfig& before, const RunConfig& now,
                              int64_t batches_per_epoch);
 
 /// Says each change, and the schedule that results.
-void report_changes(const std::vector<KeyChange>& changes, const TrainState& state,
+void report_changes(const std::vector<KeyChange>& changes, const RunState& state,
                     const RunConfig& now, int64_t batches_per_epoch, const RunOptions& options);
 
 /// The micro-batch of a resumed run: the checkpoint's, unless the user permits another; 0: free.
-[[nodiscard]] int64_t micro_batch_of(const RunConfig& config, const TrainState& state);
+[[nodiscard]] int64_t micro_batch_of(const RunConfig& config, const RunState& state);
 
 }  // namespace snug::train

@@ -17,7 +17,7 @@ double wall_time() {
 io::EventTime at(int64_t step) { return {wall_time(), step}; }
 
 /// The log as far as the checkpoint counts on it.
-MetricsLog continued(const Training& training, const char* name, int64_t bytes) {
+MetricsLog continued(const TrainingContext& training, const char* name, int64_t bytes) {
   MetricsLog log(training.folder.file(name), bytes);
   if (log.bytes() < bytes) {
     notices::say(*training.options, std::string(name) + " lost lines: the checkpoint counts on " +
@@ -36,7 +36,7 @@ std::vector<io::Scalar> planned(const PlanReport& plan) {
 
 }  // namespace
 
-RunLogs::RunLogs(const Training& training, const TrainState& state)
+RunLogs::RunLogs(const TrainingContext& training, const RunState& state)
     : updates_(continued(training, kUpdateLog, state.metrics_bytes)),
       evaluations_(continued(training, kEvaluationLog, state.evaluations_bytes)) {
   if (!training.changes.empty()) updates_.write(state.step, training.changes);
@@ -79,7 +79,7 @@ void RunLogs::write(const EvaluationLog& line) {
   events_->write(at(line.step), scalars);
 }
 
-void RunLogs::keep(TrainState& state) {
+void RunLogs::keep(RunState& state) {
   updates_.sync();
   evaluations_.sync();
   if (events_) events_->sync();

@@ -15,11 +15,11 @@ namespace snug::train {
 
 class RunLogs {
  public:
-  RunLogs(const Training& training, const TrainState& state);
+  RunLogs(const TrainingContext& training, const RunState& state);
   void write(const UpdateLog& line);
   void write(const EvaluationLog& line);
   /// Forces all to the disk, and notes how far the checkpoint counts on it.
-  void keep(TrainState& state);
+  void keep(RunState& state);
 
  private:
   MetricsLog updates_;

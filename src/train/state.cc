@@ -62,7 +62,7 @@ std::optional<InstructionSet> instruction_set_of(const io::JsonValue& object) {
 
 }  // namespace
 
-std::string TrainState::to_json() const {
+std::string RunState::to_json() const {
   nlohmann::ordered_json json = {{"global_step", step},
                                  {"schedule_step", schedule_step},
                                  {"optimizer_step", optimizer_step},
@@ -96,12 +96,12 @@ std::string TrainState::to_json() const {
   return text + ",\n  \"config\": " + config_json + "\n}";
 }
 
-TrainState TrainState::from_json(const std::string& text, const std::string& file) {
+RunState RunState::from_json(const std::string& text, const std::string& file) {
   const io::JsonValue json = io::parse_json(text, file);
   const int64_t step = count(json, "global_step");
   // Older checkpoints have one count for all three.
   const auto part = [&](const char* key) { return json.has(key) ? count(json, key) : step; };
-  TrainState state{
+  RunState state{
       .step = step,
       .schedule_step = part("schedule_step"),
       .optimizer_step = part("optimizer_step"),

@@ -12,7 +12,7 @@
 
 namespace snug::train {
 
-struct TrainState {
+struct RunState {
   int64_t step = 0;            // updates done, skipped ones too
   int64_t schedule_step = 0;   // of them those that moved the schedule
   int64_t optimizer_step = 0;  // and those that moved the weights
@@ -54,7 +54,7 @@ struct TrainState {
   [[nodiscard]] std::string to_json() const;
   /// Every field is checked for its range, and what is said twice for agreement. Throws
   /// Error{bad_data} naming the file and field.
-  [[nodiscard]] static TrainState from_json(const std::string& text, const std::string& file);
+  [[nodiscard]] static RunState from_json(const std::string& text, const std::string& file);
 };
 
 }  // namespace snug::train

@@ -28,7 +28,7 @@ bool is_cancelled(const RunOptions& options) {
 /// Evaluates, keeps the best weights, and says whether patience is at its end.
 class Judge {
  public:
-  Judge(Training& training, TrainState& state, const CheckpointWriter& writer)
+  Judge(TrainingContext& training, RunState& state, const CheckpointWriter& writer)
       : training_(training), state_(state), writer_(writer) {}
 
   /// Nothing where a signal came before the last batch.
@@ -105,8 +105,8 @@ class Judge {
     }
   }
 
-  Training& training_;
-  TrainState& state_;
+  TrainingContext& training_;
+  RunState& state_;
   const CheckpointWriter& writer_;
   bool was_undefined_ = false;   // said once a run
   std::set<std::string> notes_;  // so are these
@@ -137,7 +137,7 @@ namespace {
 /// alone.
 class UpdateLines {
  public:
-  UpdateLines(Training& training, TrainState& state, RunLogs& log)
+  UpdateLines(TrainingContext& training, RunState& state, RunLogs& log)
       : training_(training), state_(state), log_(log) {}
 
   void add(const data::BatchPlan& batch, const StepResult& result) {
@@ -181,8 +181,8 @@ class UpdateLines {
             .skipped_updates = state_.step - state_.optimizer_step};
   }
 
-  Training& training_;
-  TrainState& state_;
+  TrainingContext& training_;
+  RunState& state_;
   RunLogs& log_;
   Clock::time_point start_ = Clock::now();
   int64_t tokens_ = 0;
@@ -198,7 +198,7 @@ StepResult step(Session& session, const BatchRows& rows, const CheckpointWriter&
   }
 }
 
-void say_skipped(const Training& training, const StepResult& result) {
+void say_skipped(const TrainingContext& training, const StepResult& result) {
   if (!result.is_skipped) return;
   notices::say(
       *training.options,
@@ -215,7 +215,7 @@ LossScale above_floor(const RunConfig& config, const LossScale& scale) {
 }
 
 // A state has a scale where that is dynamic. A run that changed to one begins with its first.
-void take_up_loss_scale(const Training& training, TrainState& state) {
+void take_up_loss_scale(const TrainingContext& training, RunState& state) {
   Session& session = *training.session;
   if (session.has_dynamic_loss_scale() && state.loss_scale)
     session.set_loss_scale(above_floor(*training.config, *state.loss_scale));
@@ -223,7 +223,7 @@ void take_up_loss_scale(const Training& training, TrainState& state) {
   if (session.has_dynamic_loss_scale()) state.loss_scale = session.loss_scale();
 }
 
-bool evaluates_after(const TrainState& state, const Training& training) {
+bool evaluates_after(const RunState& state, const TrainingContext& training) {
   if (training.validation.part.size() == 0) return false;
   return state.step == training.total_steps ||
          is_due(training, training.config->eval_steps.or_epoch(), state.step);
@@ -231,7 +231,8 @@ bool evaluates_after(const TrainState& state, const Training& training) {
 
 }  // namespace
 
-TrainOutcome run_training(Training& training, TrainState state, std::optional<int64_t> good_step) {
+TrainOutcome run_training(TrainingContext& training, RunState state,
+                          std::optional<int64_t> good_step) {
   const RunConfig& config = *training.config;
   const RunOptions& options = *training.options;
   RunLogs log(training, state);

@@ -25,7 +25,7 @@ struct TrainOutcome {
 /// Trains from `state` to the end; `good_step` is that of the checkpoint in last/. Throws
 /// Error{numeric} where a loss, gradient, weight or optimizer state is not finite; nothing of that
 /// is saved.
-[[nodiscard]] TrainOutcome run_training(Training& training, TrainState state,
+[[nodiscard]] TrainOutcome run_training(TrainingContext& training, RunState state,
                                         std::optional<int64_t> good_step);
 
 }  // namespace snug::train

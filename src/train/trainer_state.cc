@@ -55,7 +55,7 @@ nlohmann::ordered_json or_null(const std::optional<T>& value) {
   return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(nullptr);
 }
 
-nlohmann::ordered_json fields_of(const TrainerState& state) {
+nlohmann::ordered_json fields_of(const TransformersState& state) {
   const std::optional<std::string> best =
       state.best_metric ? std::optional(state.best_model_checkpoint) : std::nullopt;
   return {{"best_global_step", or_null(state.best_global_step)},
@@ -81,7 +81,7 @@ nlohmann::ordered_json fields_of(const TrainerState& state) {
 
 }  // namespace
 
-std::string write_trainer_state(const TrainerState& state, const std::string& path) {
+std::string write_trainer_state(const TransformersState& state, const std::string& path) {
   io::HashingWriter file(path);
   std::string fields = fields_of(state).dump(2);
   fields.resize(fields.size() - 2);  // "\n}"

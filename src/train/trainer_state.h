@@ -10,7 +10,7 @@
 
 namespace snug::train {
 
-struct TrainerState {
+struct TransformersState {
   int64_t global_step = 0;
   double epoch = 0;
   int64_t max_steps = 0;
@@ -28,6 +28,6 @@ struct TrainerState {
 };
 
 /// Streams the logs: memory does not grow with them. Returns the SHA-256 of the file.
-std::string write_trainer_state(const TrainerState& state, const std::string& path);
+std::string write_trainer_state(const TransformersState& state, const std::string& path);
 
 }  // namespace snug::train

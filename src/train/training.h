@@ -14,7 +14,7 @@
 
 namespace snug::train {
 
-struct Training {
+struct TrainingContext {
   const RunConfig* config = nullptr;
   const RunOptions* options = nullptr;
   Session* session = nullptr;
@@ -31,7 +31,8 @@ struct Training {
 };
 
 /// Whether what happens in this interval happens after the update, the last one not counted in.
-[[nodiscard]] inline bool is_due(const Training& training, const Interval& interval, int64_t step) {
+[[nodiscard]] inline bool is_due(const TrainingContext& training, const Interval& interval,
+                                 int64_t step) {
   const int64_t every =
       interval.updates(training.total_steps, training.sampler->batches_per_epoch());
   return every > 0 && step % every == 0;

@@ -19,7 +19,7 @@ namespace {
 std::vector<std::string> shared_names(const io::WeightFiles& weights) {
   std::map<std::pair<const io::TensorFile*, int64_t>, std::string> first;
   std::vector<std::string> names;
-  for (const io::TensorInfo& tensor : weights.tensors()) {
+  for (const io::StoredTensor& tensor : weights.tensors()) {
     if (tensor.size_bytes() == 0) continue;
     const auto [place, is_new] =
         first.try_emplace({&weights.file_of(tensor.name), tensor.begin}, tensor.name);
@@ -42,7 +42,7 @@ void convert_weights(const std::string& file, const std::string& output,
                 "give the name of a new file");
   const io::WeightFiles weights(file);
   std::vector<io::TensorToWrite> tensors;
-  for (const io::TensorInfo& tensor : weights.tensors())
+  for (const io::StoredTensor& tensor : weights.tensors())
     tensors.push_back(io::same_tensor(weights.file_of(tensor.name), tensor, tensor.name));
   io::require_free_disk(output, io::safetensors_file_bytes(tensors));
   io::TemporaryFile temporary(output, {.what = "another process is writing it",

@@ -156,7 +156,7 @@ void check_scores(std::span<const float> output, int64_t row, const std::string&
               "train with a lower learning_rate");
 }
 
-train::EvalPass pass_over(Trained& trained, data::Part part, const RunOptions& options,
+train::EvalPass pass_over(Trained& trained, data::Subset part, const RunOptions& options,
                           const run_rows::WorkFolder& work) {
   train::EvalPass pass{.session = &*trained.session,
                        .feed = {.rows = trained.rows.get(),
@@ -198,10 +198,10 @@ EvalMetrics evaluate_model(const RunConfig& given, const RunOptions& options) {
   open_model(config, options, trained);
   open_rows(config, options, config.*key, data::LabelUse::known, work.path() + "/evaluation",
             trained);
-  const data::Part part =
+  const data::Subset part =
       key == &RunConfig::train_file
           ? run_rows::split_of(config, *trained.rows, *trained.model.task->rows).validation
-          : data::Part::all(trained.rows->rows());
+          : data::Subset::all(trained.rows->rows());
   open_session(config, options, trained);
   EvalMetrics metrics =
       train::evaluate_part(pass_over(trained, part, options, work), trained.model.task_context());
@@ -242,7 +242,7 @@ void predict_rows(const RunConfig& given, const std::function<void(const Predict
   open_session(config, options, trained);
   const tasks::Context context = trained.model.task_context();
   const train::EvalPass pass =
-      pass_over(trained, data::Part::all(trained.rows->rows()), options, work);
+      pass_over(trained, data::Subset::all(trained.rows->rows()), options, work);
   int64_t row = 0;
   const auto give_skipped = [&] {
     while (trained.skipped) {

@@ -321,15 +321,15 @@ void write_for_solve(const SessionPlan& plan, const PlanReport& report, const Ru
 
 }  // namespace
 
-PlannedRun plan_setup(const RunConfig& config, const RunOptions& options, const RunSetup& setup,
-                      const Machine& machine, int64_t micro_batch) {
+ReportedPlan plan_setup(const RunConfig& config, const RunOptions& options, const RunSetup& setup,
+                        const Machine& machine, int64_t micro_batch) {
   const StopScope stop({.cancel = options.cancel, .deadline = {}});
   RunSession session = run_session(config, options, setup, machine, micro_batch);
   session.options.wants_picture = options.wants_picture;
   session.options.plan_file = options.plan_file;
   session.options.on_planning = planning_sink(options);
   const SessionPlan plan = plan_session(*setup.network, session);
-  PlannedRun run{.plan = plan, .report = plan.report()};
+  ReportedPlan run{.plan = plan, .report = plan.report()};
   PlanReport& report = run.report;
   report.row = run_model::row_kind_of(setup.model).row(setup.model);
   if (!options.save_plan_file.empty()) plan.save(options.save_plan_file);

@@ -60,13 +60,13 @@ void check_levers(const LeverKeys& levers, const std::string& file);
 [[nodiscard]] std::function<void(int64_t done, int64_t total, const char* phase)> planning_sink(
     const RunOptions& options);
 
-struct PlannedRun {
+struct ReportedPlan {
   SessionPlan plan;
   PlanReport report;  // with what only the data knows: updates and the duration of the whole run
 };
-[[nodiscard]] PlannedRun plan_setup(const RunConfig& config, const RunOptions& options,
-                                    const RunSetup& setup, const Machine& machine,
-                                    int64_t micro_batch);
+[[nodiscard]] ReportedPlan plan_setup(const RunConfig& config, const RunOptions& options,
+                                      const RunSetup& setup, const Machine& machine,
+                                      int64_t micro_batch);
 
 /// What a plan's bytes beside resident values and arena depend on, apart from the request itself.
 struct ProcessFacts {

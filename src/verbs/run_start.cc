@@ -31,8 +31,8 @@ class FreshStart : public RunStart {
                                    RunSetup& setup) const override {
     return take_levers(config, options_, machine, setup);
   }
-  [[nodiscard]] PlannedRun plan(const RunConfig& config, const RunSetup& setup,
-                                const Machine& machine) const override {
+  [[nodiscard]] ReportedPlan plan(const RunConfig& config, const RunSetup& setup,
+                                  const Machine& machine) const override {
     return plan_setup(config, options_, setup, machine, config.micro_batch_size);
   }
   [[nodiscard]] std::string load(const RunConfig& /*config*/, const run_model::Model& model,
@@ -49,7 +49,7 @@ class FreshStart : public RunStart {
 
 class ResumedStart : public RunStart {
  public:
-  ResumedStart(const RunFolder& folder, const RunOptions& options, TrainState state,
+  ResumedStart(const RunFolder& folder, const RunOptions& options, RunState state,
                RunConfig& config)
       : folder_(folder), options_(options) {
     state_ = std::move(state);
@@ -86,8 +86,8 @@ class ResumedStart : public RunStart {
     return {.keys = state_.levers};
   }
 
-  [[nodiscard]] PlannedRun plan(const RunConfig& config, const RunSetup& setup,
-                                const Machine& machine) const override {
+  [[nodiscard]] ReportedPlan plan(const RunConfig& config, const RunSetup& setup,
+                                  const Machine& machine) const override {
     try {
       return plan_setup(config, options_, setup, machine, micro_batch_of(config, state_));
     } catch (const Error& error) {
@@ -137,7 +137,7 @@ void refuse_used_folder(const RunFolder& folder) {
 
 std::unique_ptr<RunStart> open_start(const RunFolder& folder, const run_rows::WorkFolder& work,
                                      RunConfig& config, const RunOptions& options) {
-  std::optional<TrainState> state = read_checkpoint(folder, options);
+  std::optional<RunState> state = read_checkpoint(folder, options);
   if (!config.resume) refuse_used_folder(folder);
   refuse_incomplete(folder);
   const run_rows::CopiedStreams streams(config, options, work,

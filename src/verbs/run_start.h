@@ -30,8 +30,8 @@ class RunStart {
   [[nodiscard]] virtual TakenLevers levers(RunConfig& config, const Machine& machine,
                                            RunSetup& setup) const = 0;
   /// Throws what plan_setup does.
-  [[nodiscard]] virtual PlannedRun plan(const RunConfig& config, const RunSetup& setup,
-                                        const Machine& machine) const = 0;
+  [[nodiscard]] virtual ReportedPlan plan(const RunConfig& config, const RunSetup& setup,
+                                          const Machine& machine) const = 0;
   /// Fills weights and optimizer states. Returns the SHA-256 of what adapters leave as it is, where
   /// it was read.
   [[nodiscard]] virtual std::string load(const RunConfig& config, const run_model::Model& model,
@@ -40,7 +40,7 @@ class RunStart {
   virtual void report() const = 0;
 
   /// The state before the first update to come.
-  [[nodiscard]] const TrainState& state() const { return state_; }
+  [[nodiscard]] const RunState& state() const { return state_; }
   /// The update of the checkpoint in last/; nothing where there is none.
   [[nodiscard]] virtual std::optional<int64_t> good_step() const = 0;
   /// Keys that the user changed since the checkpoint.
@@ -49,7 +49,7 @@ class RunStart {
   [[nodiscard]] bool trains_nothing() const { return trains_nothing_; }
 
  protected:
-  TrainState state_;
+  RunState state_;
   std::vector<KeyChange> changes_;
   bool trains_nothing_ = false;
 };

@@ -24,7 +24,7 @@ namespace snug {
 namespace {
 
 using train::RunFolder;
-using train::TrainState;
+using train::RunState;
 
 // last/ and what takes its place, best/ and what takes its place, archives and the newest of them,
 // and the rows' tokens.
@@ -50,7 +50,7 @@ StopConditions until_first_update(const RunOptions& options) {
 struct ReadyRun {
   std::optional<Machine> machine;
   train::RunSetup setup;
-  std::optional<train::PlannedRun> planned;
+  std::optional<train::ReportedPlan> planned;
   LeverKeys levers;
   std::optional<Session> session;
   std::string base_sha256;
@@ -88,8 +88,8 @@ void open_session(const RunConfig& config, const RunOptions& options, const RunF
   start.report();
 }
 
-TrainState first_state(const RunConfig& config, const train::RunStart& start, const ReadyRun& run) {
-  TrainState state = start.state();
+RunState first_state(const RunConfig& config, const train::RunStart& start, const ReadyRun& run) {
+  RunState state = start.state();
   if (!start.trains_nothing()) state.instruction_set = instruction_set();
   train::note_data(*run.setup.data, state);
   state.micro_batch = run.planned->report.micro_batch;
@@ -135,19 +135,20 @@ train::TrainOutcome train_until_end(const RunConfig& config, const RunOptions& o
   }
   feed.class_weights = class_weights;
   notices::say(options, train::class_weight_notice(class_weights, model.labels));
-  train::Training training{.config = &config,
-                           .options = &options,
-                           .session = &*run.session,
-                           .model = &model,
-                           .tokenizer = data.tokenizer.get(),
-                           .base_sha256 = run.base_sha256,
-                           .feed = feed,
-                           .sampler = &sampler,
-                           .total_steps = train::total_steps(config, sampler.batches_per_epoch()),
-                           .validation = validation_of(options, work, run),
-                           .folder = folder,
-                           .changes = start.changes(),
-                           .plan = &run.planned->report};
+  train::TrainingContext training{
+      .config = &config,
+      .options = &options,
+      .session = &*run.session,
+      .model = &model,
+      .tokenizer = data.tokenizer.get(),
+      .base_sha256 = run.base_sha256,
+      .feed = feed,
+      .sampler = &sampler,
+      .total_steps = train::total_steps(config, sampler.batches_per_epoch()),
+      .validation = validation_of(options, work, run),
+      .folder = folder,
+      .changes = start.changes(),
+      .plan = &run.planned->report};
   return train::run_training(training, first_state(config, start, run), start.good_step());
 }
 

@@ -176,7 +176,7 @@ VerifyReport verify_run(const RunConfig& given, const RunOptions& options) {
   train::RunSetup setup = train::open_setup(config, options, work, {});
   (void)train::take_levers(config, options, machine, setup);
   const Case it{config, options, setup, machine};
-  const train::PlannedRun planned =
+  const train::ReportedPlan planned =
       train::plan_setup(config, options, setup, machine, config.micro_batch_size);
   if (options.callbacks.on_plan) options.callbacks.on_plan(planned.report);
   const SessionPlan& chosen = planned.plan;

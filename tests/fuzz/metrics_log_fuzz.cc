@@ -27,7 +27,7 @@ void read_metrics_log(std::string_view input) {
   const std::string after = io::read_all(path, 1 << 20);
   require(after == lines + "{\"step\":7,\"changed\":{}}\n", "the next line follows them");
   const std::string state = write_file("trainer_state.json", "");
-  train::TrainerState trainer;
+  train::TransformersState trainer;
   trainer.logs = {path, path};
   (void)train::write_trainer_state(trainer, state);
   const io::JsonValue json = io::parse_json(io::read_all(state, 1 << 20), state);

@@ -14,7 +14,7 @@ void read_rows(const std::string& file_name, std::string_view input) {
   if ((choice & 2) != 0) schema.text_pair_column = "pair";
   if ((choice & 8) != 0) schema.text_form = data::TextForm::any;
   data::BadRowLog log;
-  log.policy = (choice & 4) != 0 ? data::BadRows::stop : data::BadRows::skip;
+  log.policy = (choice & 4) != 0 ? BadRows::stop : BadRows::skip;
   const auto reader = data::open_rows(write_file(file_name, input), schema, log);
   data::Row row;
   int64_t line = 0;

@@ -18,7 +18,7 @@ void read_safetensors(std::string_view input) {
             std::string(choice, '\x3c');
   }
   const io::SafetensorsFile file(write_file("model.safetensors", bytes));
-  for (const io::TensorInfo& tensor : file.tensors()) {
+  for (const io::StoredTensor& tensor : file.tensors()) {
     require(file.find(tensor.name) != nullptr, "every tensor is found by its name");
     require(tensor.size_bytes() >= 0 && tensor.size_bytes() <= static_cast<int64_t>(bytes.size()),
             "a tensor lies in its file");

@@ -14,7 +14,7 @@ void read_safetensors_index(std::string_view input) {
   (void)write_file("s.safetensors", std::string(reinterpret_cast<const char*>(&length), 8) +
                                         header + std::string(8, '\0'));
   const io::WeightFiles model(write_file("model.safetensors.index.json", input));
-  for (const io::TensorInfo& tensor : model.tensors())
+  for (const io::StoredTensor& tensor : model.tensors())
     require(model.file_of(tensor.name).find(tensor.name) != nullptr, "a shard holds its tensors");
 }
 

@@ -19,7 +19,7 @@ plan::Problem chain() {
                   .outputs = {plan::StorageId(1)}},
                  {.name = "second",
                   .scope = "",
-                  .phase = plan::Phase::backward,
+                  .phase = Phase::backward,
                   .seconds = 2,
                   .inputs = {plan::StorageId(1)},
                   .outputs = {plan::StorageId(2)}}};

@@ -11,7 +11,7 @@ namespace snug::fuzz {
 
 void read_torch_tensors(const std::string& path, size_t file_bytes) {
   const io::TorchFile file(path);
-  for (const io::TensorInfo& tensor : file.tensors()) {
+  for (const io::StoredTensor& tensor : file.tensors()) {
     require(file.find(tensor.name) != nullptr, "every tensor is found by its name");
     require(tensor.begin >= 0 && tensor.size_bytes() >= 0 &&
                 tensor.size_bytes() <= static_cast<int64_t>(file_bytes),

@@ -9,8 +9,8 @@
 namespace snug::fuzz {
 
 void read_trainer_state(std::string_view input) {
-  const train::TrainState state = train::TrainState::from_json(std::string(input), "state.json");
-  const train::TrainState again = train::TrainState::from_json(state.to_json(), "again");
+  const train::RunState state = train::RunState::from_json(std::string(input), "state.json");
+  const train::RunState again = train::RunState::from_json(state.to_json(), "again");
   require(again.step == state.step && again.rows_hash == state.rows_hash &&
               again.metrics_bytes == state.metrics_bytes,
           "what is written is read");

@@ -74,7 +74,7 @@ TEST_F(Bert_parity, parameters_have_hugging_face_names_and_shapes) {
   for (ValueId id : parameters_) found[name_of(id)] = builder_.shape(id);
   std::map<std::string, Shape> wanted;
   const std::string prefix = "weights/";
-  for (const io::TensorInfo& tensor : file_.tensors()) {
+  for (const io::StoredTensor& tensor : file_.tensors()) {
     if (tensor.name.rfind(prefix, 0) == 0) wanted[tensor.name.substr(prefix.size())] = tensor.shape;
   }
   EXPECT_EQ(found, wanted);

@@ -14,7 +14,7 @@
 namespace snug {
 
 inline std::vector<double> read_golden(const io::SafetensorsFile& file, const std::string& name) {
-  const io::TensorInfo* info = file.find(name);
+  const io::StoredTensor* info = file.find(name);
   if (info == nullptr) throw std::runtime_error("no golden " + name);
   std::vector<double> data(static_cast<size_t>(info->elements()));
   file.read_f64(name, data);

@@ -51,7 +51,7 @@ class GoldenModel : public testing::TestWithParam<std::string> {
     for (const ValueId id : parameters_) found[name_of(id)] = builder_.shape(id);
     std::map<std::string, Shape> wanted;
     const std::string prefix = GetParam() + "/before/";
-    for (const io::TensorInfo& tensor : file_.tensors()) {
+    for (const io::StoredTensor& tensor : file_.tensors()) {
       if (tensor.name.starts_with(prefix)) wanted[tensor.name.substr(prefix.size())] = tensor.shape;
     }
     EXPECT_EQ(found, wanted);

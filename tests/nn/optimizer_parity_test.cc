@@ -32,7 +32,7 @@ const io::SafetensorsFile& golden_file() {
 // The cases of the file: "OPTIMIZER/HYPER=VALUE,...".
 std::vector<std::string> cases() {
   std::set<std::string> names;
-  for (const io::TensorInfo& tensor : golden_file().tensors()) {
+  for (const io::StoredTensor& tensor : golden_file().tensors()) {
     const size_t end = tensor.name.rfind('/');
     if (tensor.name.find('=') != std::string::npos) names.insert(tensor.name.substr(0, end));
   }
@@ -49,7 +49,7 @@ struct Case {
 Case read_case(const std::string& name) {
   const size_t slash = name.find('/');
   std::istringstream words(name.substr(slash + 1));
-  Settings settings;
+  HyperValues settings;
   Case it;
   double decay = 0;
   for (std::string word; std::getline(words, word, ',');) {

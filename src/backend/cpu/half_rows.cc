@@ -18,7 +18,7 @@ HWY_INLINE void cast_row(const std::byte* src, std::byte* dst, int64_t n) {
   const int64_t lanes = lanes_f32();
   int64_t i = 0;
   for (; i + lanes <= n; i += lanes) {
-    fetch_ahead<Rows::far>(x + i);
+    fetch_ahead<RowDistance::far>(x + i);
     store_at(load_at(x, i, -1), y, i, -1);
   }
   if (i < n) store_at(load_at(x, i, n - i), y, i, n - i);

@@ -14,11 +14,11 @@ namespace snug {
 namespace {
 
 // The forms of an optimizer's step: its defaults, and each share that they switch off switched on.
-std::vector<Settings> settings_of(const Optimizer& optimizer) {
-  Settings defaults;
+std::vector<HyperValues> settings_of(const Optimizer& optimizer) {
+  HyperValues defaults;
   for (const HyperParameter& each : *optimizer.parameters)
     defaults.set(each.name, each.default_value);
-  std::vector<Settings> forms = {defaults};
+  std::vector<HyperValues> forms = {defaults};
   for (const HyperParameter& each : *optimizer.parameters) {
     if (each.range != HyperRange::share || each.default_value > 0) continue;
     forms.push_back(defaults);
@@ -77,7 +77,7 @@ void add_half_probes(const OpDef& op, std::vector<RateProbe>& probes) {
   }
 }
 
-ProbedNode step_node(const Optimizer& optimizer, const Settings& settings, const TensorType& w) {
+ProbedNode step_node(const Optimizer& optimizer, const HyperValues& settings, const TensorType& w) {
   InputTypes operands = {w, w};
   for (const StateSpec& state : (*optimizer.states)(settings, w.shape))
     operands.add(probes::f32(state.shape));
@@ -99,7 +99,7 @@ std::vector<ProbedNode> probed_nodes() {
     for (RateProbe& probe : probes) nodes.push_back({op, std::move(probe)});
   }
   for (const Optimizer* optimizer : optimizers()) {
-    for (const Settings& settings : settings_of(*optimizer)) {
+    for (const HyperValues& settings : settings_of(*optimizer)) {
       for (const int64_t rows : {16, 1536})
         nodes.push_back(step_node(*optimizer, settings, probes::matrix(rows)));
     }

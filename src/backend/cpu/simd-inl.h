@@ -84,19 +84,19 @@ HWY_INLINE void store_tail(hn::Vec<D> v, D d, T* dst, int64_t n) {
 }
 
 /// Whether operands are long rows that come from memory, or lie in the first cache.
-enum class Rows { near, far };
+enum class RowDistance { near, far };
 
 /// What lies here is read in order. Where a kernel computes much for each element and writes over
 /// one of two operands, the processor's own prefetch falls behind: gelu_grad of 12 MiB took 2.4
 /// times as long on an Intel Xeon without this. The distance was measured there.
-template <Rows kRows, class T>
+template <RowDistance kRows, class T>
 HWY_INLINE void fetch_ahead(const T* at) {
   constexpr size_t kAheadBytes = 1024;
-  if constexpr (kRows == Rows::far) hwy::Prefetch(at + kAheadBytes / sizeof(T));
+  if constexpr (kRows == RowDistance::far) hwy::Prefetch(at + kAheadBytes / sizeof(T));
 }
 
 /// dst[i] = f(a[i]) over [0, n); f is called with whole vectors, the tail padded with zeros.
-template <Rows kRows = Rows::near, class F>
+template <RowDistance kRows = RowDistance::near, class F>
 HWY_INLINE void map_vectors(float* dst, const float* a, int64_t n, F f) {
   const F32 d;
   const int64_t step = lanes_f32();
@@ -107,7 +107,7 @@ HWY_INLINE void map_vectors(float* dst, const float* a, int64_t n, F f) {
   }
   if (i < n) store_tail(f(load_tail(d, a + i, n - i)), d, dst + i, n - i);
 }
-template <Rows kRows = Rows::near, class F>
+template <RowDistance kRows = RowDistance::near, class F>
 HWY_INLINE void map_vectors(float* dst, const float* a, const float* b, int64_t n, F f) {
   const F32 d;
   const int64_t step = lanes_f32();

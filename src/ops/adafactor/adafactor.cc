@@ -56,19 +56,19 @@ Cost cost_adafactor(const CostArgs& args) {
   return cost;
 }
 
-std::vector<StateSpec> states_of(const Settings&, const Shape& shape) {
+std::vector<StateSpec> states_of(const HyperValues&, const Shape& shape) {
   if (!is_factored(shape)) return states_like(shape, {"v"});
   return {{.role = "row", .shape = without(shape, 1)}, {.role = "col", .shape = without(shape, 2)}};
 }
 
-StepNode step_of(const Settings& settings, const StepTarget& target) {
+StepNode step_of(const HyperValues& settings, const StepTarget& target) {
   return {is_factored(target.shape) ? "adafactor" : "adafactor_vector",
           {{"eps", settings.at("epsilon")},
            {"clip_threshold", settings.at("clip_threshold")},
            {"weight_decay", target.weight_decay}}};
 }
 
-FedValues feed_share(const Settings& settings, double learning_rate, int64_t step) {
+FedValues feed_share(const HyperValues& settings, double learning_rate, int64_t step) {
   return {learning_rate, std::pow(static_cast<double>(step), -settings.at("decay_rate")), 0, 0};
 }
 

@@ -21,11 +21,11 @@ struct Attributes {
 };
 
 // What is subtracted from a weight: w * keep - u * step.
-struct Step {
+struct Subtraction {
   float keep, step;
 };
-Step step_of(const Attributes& attributes, const StepOperands& operands, double squares,
-             int64_t count) {
+Subtraction step_of(const Attributes& attributes, const StepOperands& operands, double squares,
+                    int64_t count) {
   const double rms = std::sqrt(squares / static_cast<double>(count));
   const auto rate = static_cast<double>(operands.hyper[0]);
   return {.keep = static_cast<float>(1 - rate * attributes.decay),
@@ -85,7 +85,7 @@ class MatrixStep {
     });
     double squares = 0;
     for (int64_t r = 0; r < all_rows_; ++r) squares += sums[r];
-    const Step by = step_of(attributes_, operands, squares, all_rows_ * columns_);
+    const Subtraction by = step_of(attributes_, operands, squares, all_rows_ * columns_);
     parallel_for(threads_, all_rows_, grain, [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r) {
         const float row = row_factor[r] * fraction * by.step;
@@ -200,7 +200,7 @@ std::unique_ptr<Kernel> create_vector(const NodeSpec& spec, const CpuContext& co
         });
         double squares = 0;
         for (int64_t block = 0; block < blocks_of(count); ++block) squares += sums[block];
-        const Step by = step_of(attributes, operands, squares, count);
+        const Subtraction by = step_of(attributes, operands, squares, count);
         parallel_for(threads, count, kBlock, [&](int64_t begin, int64_t end) {
           for (int64_t at = begin; at < end; at += kStateBlock) {
             const int64_t n = std::min(kStateBlock, end - at);

@@ -19,15 +19,15 @@ Cost cost_adagrad(const CostArgs& args) {
   return streaming_cost(args, element_flops(args.inputs[0], 25));
 }
 
-std::vector<StateSpec> states_of(const Settings&, const Shape& shape) {
+std::vector<StateSpec> states_of(const HyperValues&, const Shape& shape) {
   return states_like(shape, {"sum"});
 }
 
-StepNode step_of(const Settings& settings, const StepTarget& target) {
+StepNode step_of(const HyperValues& settings, const StepTarget& target) {
   return {"adagrad", {{"eps", settings.at("epsilon")}, {"weight_decay", target.weight_decay}}};
 }
 
-FedValues feed_decayed_rate(const Settings& settings, double learning_rate, int64_t step) {
+FedValues feed_decayed_rate(const HyperValues& settings, double learning_rate, int64_t step) {
   return {learning_rate / (1 + static_cast<double>(step - 1) * settings.at("lr_decay")), 0, 0, 0};
 }
 

@@ -11,7 +11,7 @@
 namespace snug {
 namespace {
 
-StepNode step_of(const Settings& settings, const StepTarget& target) {
+StepNode step_of(const HyperValues& settings, const StepTarget& target) {
   return {"adam", moments_attrs(settings, target)};
 }
 

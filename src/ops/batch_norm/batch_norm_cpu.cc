@@ -117,7 +117,7 @@ constexpr int64_t kMinBlockRows = 32;
 constexpr int64_t kMaxParts = 32;  // enough for many cores; their sums are small beside x
 constexpr int64_t kWorthAThreadElements = 8192;
 
-struct Rows {
+struct RowParts {
   int64_t rows = 0;
   int64_t channels = 0;
   int64_t block_rows = 1;
@@ -125,8 +125,8 @@ struct Rows {
   int64_t parts = 0;
 };
 
-Rows rows_of(const NodeSpec& spec) {
-  Rows r;
+RowParts rows_of(const NodeSpec& spec) {
+  RowParts r;
   r.channels = spec.inputs[0].shape.back();
   r.rows = r.channels == 0 ? 0 : element_count(spec.inputs[0]) / r.channels;
   r.block_rows = std::max(kMinBlockRows, kBlockElements / std::max<int64_t>(r.channels, 1));
@@ -146,11 +146,11 @@ struct Sums {
   float* factors = nullptr;  // (3, C)
 };
 int64_t sums_bytes(const NodeSpec& spec, const CpuContext&) {
-  const Rows r = rows_of(spec);
+  const RowParts r = rows_of(spec);
   return r.parts * r.channels * static_cast<int64_t>(2 * sizeof(double) + 2 * sizeof(float)) +
          3 * r.channels * static_cast<int64_t>(sizeof(float));
 }
-Sums sums_at(const Rows& r, const Launch& launch) {
+Sums sums_at(const RowParts& r, const Launch& launch) {
   Sums sums;
   sums.first = scratch_at<double>(launch);
   sums.second = sums.first + r.parts * r.channels;
@@ -161,7 +161,7 @@ Sums sums_at(const Rows& r, const Launch& launch) {
 
 // Calls body(part, first row, rows) for every block, the blocks of a part in order on one thread.
 template <class Body>
-void for_each_block(int threads, const Rows& r, Body body) {
+void for_each_block(int threads, const RowParts& r, Body body) {
   parallel_for(threads, r.parts, 1, [&](int64_t begin, int64_t end) {
     for (int64_t part = begin; part < end; ++part) {
       const int64_t last = std::min(r.rows, (part + 1) * r.part_rows);
@@ -172,7 +172,7 @@ void for_each_block(int threads, const Rows& r, Body body) {
 }
 
 template <class Body>
-void for_row_ranges(int threads, const Rows& r, Body body) {
+void for_row_ranges(int threads, const RowParts& r, Body body) {
   const int64_t grain =
       std::max<int64_t>(1, kWorthAThreadElements / std::max<int64_t>(r.channels, 1));
   parallel_for(threads, r.rows, grain,
@@ -199,7 +199,7 @@ float scale_of(float gamma, double variance, double eps) {
 }
 
 std::unique_ptr<Kernel> create_forward(const NodeSpec& spec, const CpuContext& context) {
-  const Rows r = rows_of(spec);
+  const RowParts r = rows_of(spec);
   const double eps = spec.attrs.real("eps");
   const auto moments_fn = HWY_DYNAMIC_DISPATCH(block_moments);
   const auto normalise_fn = HWY_DYNAMIC_DISPATCH(normalise_rows);
@@ -253,7 +253,7 @@ std::unique_ptr<Kernel> create_forward(const NodeSpec& spec, const CpuContext& c
 }
 
 std::unique_ptr<Kernel> create_grad(const NodeSpec& spec, const CpuContext& context) {
-  const Rows r = rows_of(spec);
+  const RowParts r = rows_of(spec);
   const double eps = spec.attrs.real("eps");
   const auto slopes_fn = HWY_DYNAMIC_DISPATCH(block_slopes);
   const auto grad_fn = HWY_DYNAMIC_DISPATCH(grad_rows);
@@ -312,7 +312,7 @@ int64_t inference_scratch(const NodeSpec& spec, const CpuContext&) {
 }
 
 std::unique_ptr<Kernel> create_inference(const NodeSpec& spec, const CpuContext& context) {
-  const Rows r = rows_of(spec);
+  const RowParts r = rows_of(spec);
   const double eps = spec.attrs.real("eps");
   const auto normalise_fn = HWY_DYNAMIC_DISPATCH(normalise_rows);
   return make_kernel([=, threads = context.threads](const Launch& launch) {

@@ -47,7 +47,7 @@ struct WinogradFilters {
 
 struct WinogradForward {
   const float* src = nullptr;
-  Range columns;                   // of a slice: whole panels
+  IndexRange columns;              // of a slice: whole panels
   const float* filters = nullptr;  // planes of its panels
   const float* bias = nullptr;     // may be null
   const float* zeros = nullptr;    // src_channels of them, for pixels outside
@@ -63,12 +63,12 @@ struct WinogradSums {
   const float* dy = nullptr;
   const float* zeros = nullptr;
   int64_t k = 0;
-  Range columns;  // of the slice
+  IndexRange columns;  // of the slice
   float* sums = nullptr;
 };
 struct WinogradShare {
-  int64_t row = 0;  // of the 4 x 4
-  Range columns;    // of the slice, counted from its first: whole panels
+  int64_t row = 0;     // of the 4 x 4
+  IndexRange columns;  // of the slice, counted from its first: whole panels
   int64_t tiles_at_once = 0;
   float* rows = nullptr;  // 4 x tiles_at_once x (K + columns, each padded)
 };
@@ -82,15 +82,16 @@ constexpr int64_t kWinogradRowPadding = 16;
 
 struct WinogradLoops {
   /// Panels [which.begin, which.end) of all, one behind the other.
-  void (*transform_filters)(const WinogradFilters& filters, const float* w, const Range& which,
+  void (*transform_filters)(const WinogradFilters& filters, const float* w, const IndexRange& which,
                             float* panels);
   /// Columns of a slice of dst, at the tiles of a range.
-  void (*multiply)(const WinogradShape& shape, const Range& tiles, const WinogradForward& launch);
+  void (*multiply)(const WinogradShape& shape, const IndexRange& tiles,
+                   const WinogradForward& launch);
   /// The sums of a share over all tiles.
   void (*add_products)(const WinogradShape& shape, const WinogradSums& sums,
                        const WinogradShare& share);
   /// G^T s G of panels [which.begin, which.end) of the slice, into filters (O, C, 3, 3).
-  void (*fold_filters)(const WinogradSums& sums, const Range& which, float* w);
+  void (*fold_filters)(const WinogradSums& sums, const IndexRange& which, float* w);
 };
 [[nodiscard]] WinogradLoops winograd_loops();
 

@@ -87,7 +87,7 @@ HWY_INLINE void find_pixels_under(const WinogradShape& shape, const TilePlace& p
 }
 
 // B^T d B of the tiles of a range, as rows (16, tiles, K).
-void transform_src(const WinogradShape& shape, const Range& tiles, const float* src,
+void transform_src(const WinogradShape& shape, const IndexRange& tiles, const float* src,
                    const float* zeros, float* rows) {
   const F32 d;
   const int64_t channels = shape.src_channels;
@@ -115,7 +115,7 @@ void transform_src(const WinogradShape& shape, const Range& tiles, const float* 
 }
 
 // Row `row` of B^T d B of the tiles of a range: four planes of rows that are K and padding long.
-void transform_row_of_src(const WinogradShape& shape, const Range& tiles, const float* src,
+void transform_row_of_src(const WinogradShape& shape, const IndexRange& tiles, const float* src,
                           const float* zeros, int64_t row, float* to, int64_t plane) {
   const F32 d;
   const int64_t channels = shape.src_channels;
@@ -141,9 +141,9 @@ void transform_row_of_src(const WinogradShape& shape, const Range& tiles, const 
 }
 
 // Row `row` of A dY A^T, of some columns.
-void transform_row_of_dst(const WinogradShape& shape, const Range& tiles, const Range& columns,
-                          const float* dst, const float* zeros, int64_t row, float* to,
-                          int64_t plane) {
+void transform_row_of_dst(const WinogradShape& shape, const IndexRange& tiles,
+                          const IndexRange& columns, const float* dst, const float* zeros,
+                          int64_t row, float* to, int64_t plane) {
   const F32 d;
   const int64_t channels = shape.dst_channels;
   const int64_t count = columns.end - columns.begin;
@@ -168,8 +168,8 @@ void transform_row_of_dst(const WinogradShape& shape, const Range& tiles, const 
 }
 
 // A panel of the sums of 16 planes (16, tiles, W) becomes places of dst.
-void store_places(const WinogradShape& shape, const Range& tiles, const float* sums, int64_t column,
-                  const float* bias, float* dst) {
+void store_places(const WinogradShape& shape, const IndexRange& tiles, const float* sums,
+                  int64_t column, const float* bias, float* dst) {
   const F32 d;
   const int64_t width = panel_width();
   const int64_t plane = (tiles.end - tiles.begin) * width;
@@ -205,7 +205,7 @@ void store_places(const WinogradShape& shape, const Range& tiles, const float* s
   }
 }
 
-void multiply(const WinogradShape& shape, const Range& tiles, const WinogradForward& launch) {
+void multiply(const WinogradShape& shape, const IndexRange& tiles, const WinogradForward& launch) {
   const int64_t width = panel_width();
   const int64_t count = tiles.end - tiles.begin;
   const int64_t k = shape.src_channels;
@@ -237,9 +237,10 @@ void add_products(const WinogradShape& shape, const WinogradSums& s, const Winog
   const int64_t dst_plane = share.tiles_at_once * dst_row;
   float* const src = share.rows;
   float* const dst = src + kSide * src_plane;
-  const Range columns{s.columns.begin + share.columns.begin, s.columns.begin + share.columns.end};
+  const IndexRange columns{s.columns.begin + share.columns.begin,
+                           s.columns.begin + share.columns.end};
   for (int64_t first = 0; first < tiles; first += share.tiles_at_once) {
-    const Range some{first, HWY_MIN(first + share.tiles_at_once, tiles)};
+    const IndexRange some{first, HWY_MIN(first + share.tiles_at_once, tiles)};
     transform_row_of_src(shape, some, s.x, s.zeros, share.row, src, src_plane);
     transform_row_of_dst(shape, some, columns, s.dy, s.zeros, share.row, dst, dst_plane);
     TileArgs tile{
@@ -280,7 +281,7 @@ HWY_NOINLINE void transpose(const float* src, int64_t src_stride, int64_t rows, 
   transpose_into(src, src_stride, rows, columns, dst, dst_stride);
 }
 
-void transform_filters(const WinogradFilters& filters, const float* w, const Range& which,
+void transform_filters(const WinogradFilters& filters, const float* w, const IndexRange& which,
                        float* panels) {
   const int64_t width = panel_width();
   const int64_t filter_floats = filters.in_channels * kTaps;
@@ -323,7 +324,7 @@ void fold_taps(const float* sums, int64_t plane, float* taps, int64_t apart) {
   }
 }
 
-void fold_filters(const WinogradSums& s, const Range& which, float* w) {
+void fold_filters(const WinogradSums& s, const IndexRange& which, float* w) {
   const int64_t width = panel_width();
   const int64_t filter_floats = s.k * kTaps;
   const int64_t plane = (s.columns.end - s.columns.begin) * s.k;

@@ -6,9 +6,9 @@ namespace snug {
 namespace {
 
 // The same with tables: pos_key at input `tables`, then pos_query, mask and rng.
-class Head : public AttentionHead {
+class TableHead : public AttentionHead {
  public:
-  Head(const RefArgs& args, size_t tables, int64_t sample, int64_t head)
+  TableHead(const RefArgs& args, size_t tables, int64_t sample, int64_t head)
       : AttentionHead(args, tables + 2, sample, head),
         q_(args.inputs[0].data),
         k_(args.inputs[1].data),
@@ -63,13 +63,13 @@ class Head : public AttentionHead {
 };
 
 void run_forward(const RefArgs& args) {
-  for_each_query<Head>(
-      args, 3, [&](const Head& head, int64_t query) { attention_query(args, head, query); });
+  for_each_query<TableHead>(
+      args, 3, [&](const TableHead& head, int64_t query) { attention_query(args, head, query); });
 }
 
 void run_grad(const RefArgs& args) {
   for (const RefTensor& output : args.outputs) std::fill_n(output.data, output.size(), 0.0);
-  for_each_query<Head>(args, 6, [&](const Head& head, int64_t query) {
+  for_each_query<TableHead>(args, 6, [&](const TableHead& head, int64_t query) {
     attention_grad_query(args, head, query,
                          [&](int64_t key, double ds) { head.add_gradient(args, query, key, ds); });
   });

@@ -17,13 +17,13 @@ HWY_INLINE void binary_row(const float* a, int64_t a_step, const float* b, int64
                            int64_t n, F f) {
   const F32 d;
   if (a_step == 1 && b_step == 1) {
-    map_vectors<Rows::far>(y, a, b, n, f);
+    map_vectors<RowDistance::far>(y, a, b, n, f);
   } else if (a_step == 1) {
     const V32 one_b = hn::Set(d, *b);
-    map_vectors<Rows::far>(y, a, n, [=](V32 va) HWY_ATTR { return f(va, one_b); });
+    map_vectors<RowDistance::far>(y, a, n, [=](V32 va) HWY_ATTR { return f(va, one_b); });
   } else if (b_step == 1) {
     const V32 one_a = hn::Set(d, *a);
-    map_vectors<Rows::far>(y, b, n, [=](V32 vb) HWY_ATTR { return f(one_a, vb); });
+    map_vectors<RowDistance::far>(y, b, n, [=](V32 vb) HWY_ATTR { return f(one_a, vb); });
   } else {
     const V32 result = f(hn::Set(d, *a), hn::Set(d, *b));
     const float value = hn::GetLane(result);

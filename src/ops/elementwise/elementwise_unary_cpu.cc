@@ -36,10 +36,10 @@ HWY_INLINE V32 gelu_exact_slope(V32 x) {
   return hn::MulAdd(hn::Mul(clamped, constant(kInvSqrtTwoPi)), normal.exponential, normal.cdf);
 }
 
-#define SNUG_UNARY_ROW(name, expression)                                             \
-  void name##_row(const float* src, float* dst, int64_t n, float factor) {           \
-    (void)factor;                                                                    \
-    map_vectors<Rows::far>(dst, src, n, [=](V32 x) HWY_ATTR { return expression; }); \
+#define SNUG_UNARY_ROW(name, expression)                                                    \
+  void name##_row(const float* src, float* dst, int64_t n, float factor) {                  \
+    (void)factor;                                                                           \
+    map_vectors<RowDistance::far>(dst, src, n, [=](V32 x) HWY_ATTR { return expression; }); \
   }
 SNUG_UNARY_ROW(neg, hn::Neg(x))
 SNUG_UNARY_ROW(exp, exp_full(x))
@@ -56,17 +56,17 @@ SNUG_UNARY_ROW(gelu_tanh, hn::Mul(x, gelu_sigmoid(x)))
 #undef SNUG_UNARY_ROW
 
 void relu_grad_row(const float* y, const float* dy, float* dx, int64_t n) {
-  map_vectors<Rows::far>(dx, y, dy, n, [](V32 at, V32 d) HWY_ATTR {
+  map_vectors<RowDistance::far>(dx, y, dy, n, [](V32 at, V32 d) HWY_ATTR {
     return hn::IfThenElseZero(hn::Gt(at, hn::Zero(F32())), d);
   });
 }
 void gelu_grad_exact_row(const float* x, const float* dy, float* dx, int64_t n) {
-  map_vectors<Rows::far>(dx, x, dy, n,
-                         [](V32 at, V32 d) HWY_ATTR { return hn::Mul(d, gelu_exact_slope(at)); });
+  map_vectors<RowDistance::far>(
+      dx, x, dy, n, [](V32 at, V32 d) HWY_ATTR { return hn::Mul(d, gelu_exact_slope(at)); });
 }
 void gelu_grad_tanh_row(const float* x, const float* dy, float* dx, int64_t n) {
-  map_vectors<Rows::far>(dx, x, dy, n,
-                         [](V32 at, V32 d) HWY_ATTR { return hn::Mul(d, gelu_tanh_slope(at)); });
+  map_vectors<RowDistance::far>(
+      dx, x, dy, n, [](V32 at, V32 d) HWY_ATTR { return hn::Mul(d, gelu_tanh_slope(at)); });
 }
 
 }  // namespace HWY_NAMESPACE

@@ -19,7 +19,7 @@ Cost cost_lamb(const CostArgs& args) {
   return cost;
 }
 
-StepNode step_of(const Settings& settings, const StepTarget& target) {
+StepNode step_of(const HyperValues& settings, const StepTarget& target) {
   Attrs attrs = moments_attrs(settings, target);
   attrs.set("adapts", target.is_adapted);
   return {"lamb", attrs};

@@ -31,11 +31,11 @@ Cost cost_lars(const CostArgs& args) {
   return cost;
 }
 
-std::vector<StateSpec> states_of(const Settings&, const Shape& shape) {
+std::vector<StateSpec> states_of(const HyperValues&, const Shape& shape) {
   return states_like(shape, {"momentum"});
 }
 
-StepNode step_of(const Settings& settings, const StepTarget& target) {
+StepNode step_of(const HyperValues& settings, const StepTarget& target) {
   return {"lars",
           {{"momentum", settings.at("momentum")},
            {"nesterov", settings.at("nesterov") != 0},

@@ -20,18 +20,18 @@ Cost cost_lion(const CostArgs& args) {
   return streaming_cost(args, element_flops(args.inputs[0], 10));
 }
 
-std::vector<StateSpec> states_of(const Settings&, const Shape& shape) {
+std::vector<StateSpec> states_of(const HyperValues&, const Shape& shape) {
   return states_like(shape, {"m"});
 }
 
-StepNode step_of(const Settings& settings, const StepTarget& target) {
+StepNode step_of(const HyperValues& settings, const StepTarget& target) {
   return {"lion",
           {{"beta1", settings.at("beta1")},
            {"beta2", settings.at("beta2")},
            {"weight_decay", target.weight_decay}}};
 }
 
-double gradient_share(const Settings& settings) { return 1 - settings.at("beta2"); }
+double gradient_share(const HyperValues& settings) { return 1 - settings.at("beta2"); }
 
 }  // namespace
 

@@ -8,8 +8,8 @@ namespace snug {
 namespace {
 
 // What all rows of one call share.
-struct Rows {
-  explicit Rows(const RefArgs& args)
+struct LossRows {
+  explicit LossRows(const RefArgs& args)
       : classes(args.inputs[0].type.shape[1]),
         ignore_index(args.attrs.int64("ignore_index")),
         smoothing(args.attrs.real("label_smoothing")),
@@ -53,7 +53,7 @@ double sum_exp(const double* z, int64_t classes, double shift, int64_t left_out)
 }
 
 void run_cross_entropy(const RefArgs& args) {
-  const Rows rows(args);
+  const LossRows rows(args);
   double total = 0;
   for (int64_t row = 0; row < args.inputs[1].size(); ++row) {
     const double* z = args.inputs[0].data + row * rows.classes;
@@ -77,7 +77,7 @@ void run_cross_entropy(const RefArgs& args) {
 }
 
 void run_cross_entropy_grad(const RefArgs& args) {
-  const Rows rows(args);
+  const LossRows rows(args);
   const double uniform = rows.smoothing / static_cast<double>(rows.classes);
   for (int64_t row = 0; row < args.inputs[1].size(); ++row) {
     const double* z = args.inputs[0].data + row * rows.classes;

@@ -7,7 +7,7 @@
 
 namespace snug {
 
-double Settings::at(std::string_view name) const {
+double HyperValues::at(std::string_view name) const {
   for (const Entry& entry : entries_) {
     if (entry.first == name) return entry.second;
   }
@@ -15,7 +15,7 @@ double Settings::at(std::string_view name) const {
   return 0;
 }
 
-void Settings::set(const std::string& name, double value) {
+void HyperValues::set(const std::string& name, double value) {
   for (Entry& entry : entries_) {
     if (entry.first != name) continue;
     entry.second = value;
@@ -30,20 +30,20 @@ std::vector<StateSpec> states_like(const Shape& shape, const std::vector<std::st
   return states;
 }
 
-FedValues feed_rate(const Settings&, double learning_rate, int64_t) {
+FedValues feed_rate(const HyperValues&, double learning_rate, int64_t) {
   return {learning_rate, 0, 0, 0};
 }
 
-FedValues feed_corrections(const Settings& settings, double learning_rate, int64_t step) {
+FedValues feed_corrections(const HyperValues& settings, double learning_rate, int64_t step) {
   const auto t = static_cast<double>(step);
   return {learning_rate, 1 - std::pow(settings.at("beta1"), t),
           1 - std::pow(settings.at("beta2"), t), 0};
 }
 
-double no_share(const Settings&) { return 0; }
-std::string nothing_refused(const Settings&) { return {}; }
+double no_share(const HyperValues&) { return 0; }
+std::string nothing_refused(const HyperValues&) { return {}; }
 
-std::string nesterov_alone_refused(const Settings& settings) {
+std::string nesterov_alone_refused(const HyperValues& settings) {
   if (settings.at("nesterov") != 0 && settings.at("momentum") == 0)
     return "nesterov needs a momentum above 0";
   return {};

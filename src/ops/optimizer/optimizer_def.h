@@ -32,11 +32,11 @@ struct HyperParameter {
 };
 
 /// Hyper-parameters by their names.
-class Settings {
+class HyperValues {
  public:
   using Entry = std::pair<std::string, double>;
-  Settings() = default;
-  Settings(std::initializer_list<Entry> entries) : entries_(entries) {}
+  HyperValues() = default;
+  HyperValues(std::initializer_list<Entry> entries) : entries_(entries) {}
   /// The name must be there.
   [[nodiscard]] double at(std::string_view name) const;
   void set(const std::string& name, double value);
@@ -72,15 +72,15 @@ struct Optimizer {
   Required<std::string> name;
   Required<std::vector<HyperParameter>> parameters;
   /// The states of a parameter of this shape; all begin as zeros.
-  Required<std::vector<StateSpec> (*)(const Settings&, const Shape&)> states;
-  Required<StepNode (*)(const Settings&, const StepTarget&)> step;
+  Required<std::vector<StateSpec> (*)(const HyperValues&, const Shape&)> states;
+  Required<StepNode (*)(const HyperValues&, const StepTarget&)> step;
   /// What is fed in update number `step`, counted from 1.
-  Required<FedValues (*)(const Settings&, double learning_rate, int64_t step)> fed;
+  Required<FedValues (*)(const HyperValues&, double learning_rate, int64_t step)> fed;
   /// What the gradient is multiplied by in the first state after the first update; 0 where no
   /// state is linear in it.
-  Required<double (*)(const Settings&)> gradient_share;
+  Required<double (*)(const HyperValues&)> gradient_share;
   /// Why settings that are each in their range do not go together; empty: they do.
-  Required<std::string (*)(const Settings&)> refusal;
+  Required<std::string (*)(const HyperValues&)> refusal;
 };
 
 /// The hyper-parameter that a key of the run configuration sets; null where the optimizer has none.
@@ -93,13 +93,13 @@ struct Optimizer {
 [[nodiscard]] std::vector<StateSpec> states_like(const Shape& shape,
                                                  const std::vector<std::string>& roles);
 /// {learning rate, 0, 0, 0}
-[[nodiscard]] FedValues feed_rate(const Settings&, double learning_rate, int64_t step);
+[[nodiscard]] FedValues feed_rate(const HyperValues&, double learning_rate, int64_t step);
 /// {learning rate, 1 - beta1^t, 1 - beta2^t, 0}
-[[nodiscard]] FedValues feed_corrections(const Settings& settings, double learning_rate,
+[[nodiscard]] FedValues feed_corrections(const HyperValues& settings, double learning_rate,
                                          int64_t step);
-[[nodiscard]] double no_share(const Settings&);
-[[nodiscard]] std::string nothing_refused(const Settings&);
+[[nodiscard]] double no_share(const HyperValues&);
+[[nodiscard]] std::string nothing_refused(const HyperValues&);
 /// Nesterov's form of a momentum of 0.
-[[nodiscard]] std::string nesterov_alone_refused(const Settings& settings);
+[[nodiscard]] std::string nesterov_alone_refused(const HyperValues& settings);
 
 }  // namespace snug

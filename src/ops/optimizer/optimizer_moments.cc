@@ -15,11 +15,11 @@ Cost cost_of_one_pass(const CostArgs& args) {
   return streaming_cost(args, element_flops(args.inputs[0], 30));
 }
 
-std::vector<StateSpec> states_of(const Settings&, const Shape& shape) {
+std::vector<StateSpec> states_of(const HyperValues&, const Shape& shape) {
   return states_like(shape, {"m", "v"});
 }
 
-double gradient_share(const Settings& settings) { return 1 - settings.at("beta1"); }
+double gradient_share(const HyperValues& settings) { return 1 - settings.at("beta1"); }
 
 }  // namespace
 
@@ -31,7 +31,7 @@ StepOp moments_op(const std::string& name) {
           .cost = cost_of_one_pass};
 }
 
-Attrs moments_attrs(const Settings& settings, const StepTarget& target) {
+Attrs moments_attrs(const HyperValues& settings, const StepTarget& target) {
   return {{"beta1", settings.at("beta1")},
           {"beta2", settings.at("beta2")},
           {"eps", settings.at("epsilon")},
@@ -39,7 +39,7 @@ Attrs moments_attrs(const Settings& settings, const StepTarget& target) {
 }
 
 Optimizer moments_optimizer(const std::string& name, double epsilon,
-                            StepNode (*step)(const Settings&, const StepTarget&)) {
+                            StepNode (*step)(const HyperValues&, const StepTarget&)) {
   return {
       .name = name,
       .parameters =

@@ -19,9 +19,9 @@ enum class Decay : uint8_t { of_gradient, of_weight };
 /// cost of one pass.
 [[nodiscard]] StepOp moments_op(const std::string& name);
 /// The attributes of that op.
-[[nodiscard]] Attrs moments_attrs(const Settings& settings, const StepTarget& target);
+[[nodiscard]] Attrs moments_attrs(const HyperValues& settings, const StepTarget& target);
 /// With the hyper-parameters beta1, beta2 and epsilon, of which the last has this default.
 [[nodiscard]] Optimizer moments_optimizer(const std::string& name, double epsilon,
-                                          StepNode (*step)(const Settings&, const StepTarget&));
+                                          StepNode (*step)(const HyperValues&, const StepTarget&));
 
 }  // namespace snug

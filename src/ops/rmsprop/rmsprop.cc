@@ -30,12 +30,12 @@ Cost cost_rmsprop(const CostArgs& args) {
   return streaming_cost(args, element_flops(args.inputs[0], 25));
 }
 
-std::vector<StateSpec> states_of(const Settings& settings, const Shape& shape) {
+std::vector<StateSpec> states_of(const HyperValues& settings, const Shape& shape) {
   if (settings.at("momentum") > 0) return states_like(shape, {"v", "momentum"});
   return states_like(shape, {"v"});
 }
 
-StepNode step_of(const Settings& settings, const StepTarget& target) {
+StepNode step_of(const HyperValues& settings, const StepTarget& target) {
   StepNode step = {"rmsprop",
                    {{"alpha", settings.at("alpha")},
                     {"eps", settings.at("epsilon")},

@@ -24,12 +24,12 @@ Cost cost_sgd(const CostArgs& args) {
   return streaming_cost(args, element_flops(args.inputs[0], 6));
 }
 
-std::vector<StateSpec> states_of(const Settings& settings, const Shape& shape) {
+std::vector<StateSpec> states_of(const HyperValues& settings, const Shape& shape) {
   if (settings.at("momentum") > 0) return states_like(shape, {"momentum"});
   return {};
 }
 
-StepNode step_of(const Settings& settings, const StepTarget& target) {
+StepNode step_of(const HyperValues& settings, const StepTarget& target) {
   if (settings.at("momentum") == 0) return {"sgd", {{"weight_decay", target.weight_decay}}};
   return {"sgd_momentum",
           {{"momentum", settings.at("momentum")},
@@ -37,7 +37,7 @@ StepNode step_of(const Settings& settings, const StepTarget& target) {
            {"weight_decay", target.weight_decay}}};
 }
 
-double gradient_share(const Settings& settings) { return settings.at("momentum") > 0 ? 1 : 0; }
+double gradient_share(const HyperValues& settings) { return settings.at("momentum") > 0 ? 1 : 0; }
 
 }  // namespace
 

@@ -112,14 +112,14 @@ std::unique_ptr<Kernel> create_concat(const NodeSpec& spec, const CpuContext& co
 
 // Dimensions in the order of dst: sizes, and the strides in src of each. Size-1 dimensions are
 // dropped and dimensions that stay neighbours are merged.
-struct Permutation {
+struct AxisOrder {
   Shape sizes;
   Shape src_strides;
 };
-Permutation permutation_of(const NodeSpec& spec) {
+AxisOrder permutation_of(const NodeSpec& spec) {
   const Shape& shape = spec.inputs[0].shape;
   const Shape strides = strides_of(shape);
-  Permutation p;
+  AxisOrder p;
   for (const int64_t axis : spec.attrs.ints("perm")) {
     const int64_t i = normalize_axis(axis, std::ssize(shape), *spec.op->name);
     if (shape[i] == 1) continue;
@@ -137,7 +137,7 @@ Permutation permutation_of(const NodeSpec& spec) {
 
 // Offset in src of the i-th combination of the first `count` dimensions, of which `skip` (or -1) is
 // left out.
-int64_t offset_of(const Permutation& p, size_t count, size_t skip, int64_t i) {
+int64_t offset_of(const AxisOrder& p, size_t count, size_t skip, int64_t i) {
   int64_t offset = 0;
   for (size_t dim = count; dim-- > 0;) {
     if (dim == skip) continue;
@@ -148,7 +148,7 @@ int64_t offset_of(const Permutation& p, size_t count, size_t skip, int64_t i) {
 }
 
 template <class T>
-std::unique_ptr<Kernel> create_transpose_of(const Permutation& p, int threads) {
+std::unique_ptr<Kernel> create_transpose_of(const AxisOrder& p, int threads) {
   const size_t last = p.sizes.size() - 1;
   int64_t elements = 1;
   for (const int64_t size : p.sizes) elements *= size;
@@ -214,7 +214,7 @@ std::unique_ptr<Kernel> create_transpose_of(const Permutation& p, int threads) {
 }
 
 std::unique_ptr<Kernel> create_transpose(const NodeSpec& spec, const CpuContext& context) {
-  const Permutation p = permutation_of(spec);
+  const AxisOrder p = permutation_of(spec);
   switch (element_bytes(spec.inputs[0].dtype)) {
     case 1:
       return create_transpose_of<uint8_t>(p, context.threads);
@@ -236,7 +236,7 @@ std::unique_ptr<Kernel> create_broadcast_of(const NodeSpec& spec, int threads) {
   const Shape from_strides = strides_of(from);
   const size_t missing = to.size() - from.size();
   // Neighbouring dimensions that are both repeated or both copied are merged.
-  Permutation p;
+  AxisOrder p;
   bool was_repeated = false;
   for (size_t dim = 0; dim < to.size(); ++dim) {
     if (to[dim] == 1) continue;

@@ -107,17 +107,17 @@ HWY_EXPORT(softmax_lanes);
 constexpr int64_t kWorthAThreadElements = 4096;
 
 // The rows along one axis: (outer, count, stride).
-struct Rows {
+struct AxisRows {
   int64_t outer = 0;
   int64_t count = 0;
   int64_t stride = 1;
 };
 
-Rows rows_of(const NodeSpec& spec, int64_t axis) {
+AxisRows rows_of(const NodeSpec& spec, int64_t axis) {
   const Shape& shape = spec.inputs[0].shape;
   const auto at =
       static_cast<size_t>(normalize_axis(axis, static_cast<int64_t>(shape.size()), "softmax"));
-  Rows rows{.outer = 1, .count = shape[at], .stride = 1};
+  AxisRows rows{.outer = 1, .count = shape[at], .stride = 1};
   for (size_t i = 0; i < at; ++i) rows.outer *= shape[i];
   for (size_t i = at + 1; i < shape.size(); ++i) rows.stride *= shape[i];
   return rows;
@@ -126,7 +126,7 @@ Rows rows_of(const NodeSpec& spec, int64_t axis) {
 // Calls body(offset, count) for every contiguous row (count -1), or for every group of neighbouring
 // rows: whole vectors (count -1) and tails.
 template <class Body>
-void for_each_row(int threads, const Rows& rows, int64_t lanes, const Body& body) {
+void for_each_row(int threads, const AxisRows& rows, int64_t lanes, const Body& body) {
   if (rows.outer * rows.count * rows.stride == 0) return;
   const int64_t groups = rows.stride == 1 ? 1 : (rows.stride + lanes - 1) / lanes;
   const int64_t group_size = rows.count * (rows.stride == 1 ? 1 : lanes);
@@ -142,7 +142,7 @@ void for_each_row(int threads, const Rows& rows, int64_t lanes, const Body& body
 }
 
 std::unique_ptr<Kernel> create_softmax(const NodeSpec& spec, const CpuContext& context) {
-  const Rows rows = rows_of(spec, spec.attrs.int64("axis"));
+  const AxisRows rows = rows_of(spec, spec.attrs.int64("axis"));
   const auto row_fn = HWY_DYNAMIC_DISPATCH(softmax_row);
   const auto columns_fn = HWY_DYNAMIC_DISPATCH(softmax_columns);
   const int64_t lanes = HWY_DYNAMIC_DISPATCH(softmax_lanes)();
@@ -161,7 +161,7 @@ std::unique_ptr<Kernel> create_softmax(const NodeSpec& spec, const CpuContext& c
 }
 
 std::unique_ptr<Kernel> create_grad(const NodeSpec& spec, const CpuContext& context) {
-  const Rows rows = rows_of(spec, spec.attrs.int64("axis"));
+  const AxisRows rows = rows_of(spec, spec.attrs.int64("axis"));
   const auto row_fn = HWY_DYNAMIC_DISPATCH(softmax_grad_row);
   const auto columns_fn = HWY_DYNAMIC_DISPATCH(softmax_grad_columns);
   const int64_t lanes = HWY_DYNAMIC_DISPATCH(softmax_lanes)();
@@ -212,7 +212,7 @@ MaskRows mask_rows(const Shape& x, const Shape& mask) {
 }
 
 std::unique_ptr<Kernel> create_masked(const NodeSpec& spec, const CpuContext& context) {
-  const Rows rows = rows_of(spec, -1);
+  const AxisRows rows = rows_of(spec, -1);
   const auto row_fn = HWY_DYNAMIC_DISPATCH(masked_softmax_row);
   return make_kernel([=, mask_of = mask_rows(spec.inputs[0].shape, spec.inputs[1].shape),
                       threads = context.threads](const Launch& launch) {

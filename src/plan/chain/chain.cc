@@ -34,13 +34,13 @@ size_t triangle(int32_t a, int32_t b) {
 }
 
 // What a table is to cover, whatever its slots.
-struct Span {
+struct TableSpan {
   int64_t bytes = 1;    // the largest budget that can matter: everything kept, at the worst moment
   int64_t divisor = 0;  // of all sizes
 };
 
-Span span_of(const IndexVector<BlockOptions>& options) {
-  Span span;
+TableSpan span_of(const IndexVector<BlockOptions>& options) {
+  TableSpan span;
   int64_t saved = 0;
   const auto count = [&](int64_t bytes) { span.divisor = std::gcd(span.divisor, bytes); };
   bool is_held = false;  // the storage between the block before and this one
@@ -125,16 +125,16 @@ void take_better(float advance, const float* __restrict right, const float* __re
 }
 
 // Rows of the table: one for every sequence of kinds, with or without the end of the chain.
-struct Rows {
+struct TableRows {
   std::vector<int32_t> row_of;                     // per stretch, as in ChainSolver
   std::vector<std::pair<int32_t, int32_t>> solve;  // one stretch per row, short ones first
   double transitions = 0;
 };
 
-Rows find_rows(const IndexVector<SlotBlock>& blocks) {
+TableRows find_rows(const IndexVector<SlotBlock>& blocks) {
   const auto length = static_cast<int32_t>(blocks.size());
   const IndexVector<int32_t> kinds = kinds_of(blocks);
-  Rows rows;
+  TableRows rows;
   rows.row_of.resize(triangle(0, length));
   std::unordered_map<uint64_t, int32_t> known;
   for (int32_t distance = 0; distance < length; ++distance) {
@@ -186,9 +186,9 @@ ChainSolver::ChainSolver(const IndexVector<Block>& blocks, const IndexVector<Blo
   for (const BlockOptions& block : options_) {
     if (block.options.empty()) return;
   }
-  const Span span = span_of(options_);
+  const TableSpan span = span_of(options_);
   const int64_t bytes = std::max<int64_t>(1, std::llround(share * static_cast<double>(span.bytes)));
-  Rows rows;
+  TableRows rows;
   const auto choose = [&](int64_t slots, int64_t slot_bytes) {
     slots_ = static_cast<int32_t>(slots);
     slot_bytes_ = slot_bytes;

@@ -73,9 +73,10 @@ class RevolveSplits {
   std::vector<int32_t> ahead_;
 };
 
-class Maker {
+class StrategyMaker {
  public:
-  Maker(const ProblemIndex& index, const Chain& chain, const IndexVector<BlockOptions>& options)
+  StrategyMaker(const ProblemIndex& index, const Chain& chain,
+                const IndexVector<BlockOptions>& options)
       : index_(index),
         chain_(chain),
         options_(options),
@@ -233,7 +234,7 @@ std::vector<Actions> strategy_actions(const ProblemIndex& index, const Chain& ch
                                       const IndexVector<BlockOptions>& options,
                                       std::string_view strategy) {
   check_strategy_name(strategy);
-  const Maker maker(index, chain, options);
+  const StrategyMaker maker(index, chain, options);
   const auto blocks = static_cast<double>(chain.blocks.size());
   if (strategy == "keep-all") return {maker.segments({0})};
   if (strategy == "recompute-all") return {maker.segments(maker.every(1))};

@@ -36,9 +36,9 @@ struct Visit {
   bool is_done = false;
 };
 
-class ExactSearch {
+class SmallSearch {
  public:
-  ExactSearch(const ProblemIndex& index, int64_t budget_bytes, bool may_reorder)
+  SmallSearch(const ProblemIndex& index, int64_t budget_bytes, bool may_reorder)
       : index_(index), budget_bytes_(budget_bytes), may_reorder_(may_reorder) {
     bit_of_.assign(index.storage_count(), 0);
     for (const StorageId id : index.storage_ids()) {
@@ -194,7 +194,7 @@ ExactAnswer cheapest_schedule(const ProblemIndex& index, int64_t budget_bytes, b
   int32_t arena_storages = 0;
   for (const Storage& each : index.problem.storages) arena_storages += each.resident ? 0 : 1;
   if (index.op_count() > kMaxExactOps || arena_storages > 64) return {};
-  return ExactSearch(index, budget_bytes, may_reorder).run(max_states);
+  return SmallSearch(index, budget_bytes, may_reorder).run(max_states);
 }
 
 }  // namespace snug::plan

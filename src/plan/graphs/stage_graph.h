@@ -20,7 +20,7 @@ using ArenaId = Id<struct ArenaTag>;
 
 /// Rows of unequal length in one array. `Begins` is by row.
 template <class T, class Begins = IndexVector<int32_t>>
-class Rows {
+class RaggedArray {
  public:
   void add_row(std::span<const T> row) {
     values_.insert(values_.end(), row.begin(), row.end());

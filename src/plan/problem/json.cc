@@ -11,7 +11,6 @@ using Json = nlohmann::json;
 
 // A million steps; no list of a problem or a plan lies deeper.
 constexpr io::JsonBounds kJsonBounds = {.max_depth = 8, .max_values = 20'000'000};
-constexpr const char* kPhases[] = {"prologue", "forward", "backward", "update"};
 
 template <class T>
 std::vector<T> integers(const io::JsonValue& list) {
@@ -58,9 +57,7 @@ void for_each(const io::JsonValue& list, const Visit& visit) {
 
 Phase phase_from(const io::JsonValue& value) {
   const std::string name = value.as_string();
-  for (size_t i = 0; i < std::size(kPhases); ++i) {
-    if (name == kPhases[i]) return static_cast<Phase>(i);
-  }
+  if (const std::optional<Phase> found = find_phase(name)) return *found;
   value.fail("is no phase: '" + name + "'", "prologue, forward, backward or update");
 }
 
@@ -76,7 +73,7 @@ std::string to_json(const Problem& problem) {
   for (const Op& op : problem.ops) {
     ops.push_back({{"name", op.name},
                    {"scope", op.scope.str()},
-                   {"phase", kPhases[static_cast<size_t>(op.phase)]},
+                   {"phase", to_string(op.phase)},
                    {"seconds", op.seconds},
                    {"inputs", numbers_of(op.inputs)},
                    {"outputs", numbers_of(op.outputs)},

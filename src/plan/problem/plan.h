@@ -19,6 +19,7 @@
 
 #include "base/id_vector.h"
 #include "base/index_vector.h"
+#include "base/phase.h"
 #include "base/shared_text.h"
 
 namespace snug::plan {
@@ -26,8 +27,6 @@ namespace snug::plan {
 using StorageId = Id<struct StorageTag>;
 using OpId = Id<struct OpTag>;
 inline constexpr int64_t kResidentOffset = -1;  // the storage is not in the arena
-
-enum class Phase : uint8_t { prologue, forward, backward, update };
 
 struct Storage {
   std::string name;

@@ -70,9 +70,9 @@ struct Instance {
   int64_t offset = 0;
 };
 
-class Replay {
+class PlanReplay {
  public:
-  Replay(const Problem& problem, std::vector<std::string>& violations)
+  PlanReplay(const Problem& problem, std::vector<std::string>& violations)
       : problem_(problem), violations_(violations) {}
 
   void report(const std::string& text) {
@@ -356,7 +356,7 @@ void validate(const Problem& problem) {
 
 std::vector<std::string> check_schedule(const Problem& problem, IndexSpan<const OpId> schedule) {
   std::vector<std::string> violations;
-  Replay replay(problem, violations);
+  PlanReplay replay(problem, violations);
   for (const OpId id : schedule) {
     if (!replay.is_op(id)) {
       replay.report(to_string(id) + " is not an op");
@@ -370,7 +370,7 @@ std::vector<std::string> check_schedule(const Problem& problem, IndexSpan<const 
 
 std::vector<std::string> check(const Problem& problem, const Plan& plan) {
   std::vector<std::string> violations;
-  Replay replay(problem, violations);
+  PlanReplay replay(problem, violations);
   IndexVector<OpId> schedule;
   for (const Step& step : plan.steps) {
     schedule.push_back(step.op);

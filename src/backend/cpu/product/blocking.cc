@@ -132,7 +132,7 @@ void lay_out(const ProductSpec& p, const TileShape& tile, ProductBlocking& b) {
 
 }  // namespace
 
-Range part_of(int64_t n, int64_t grain, int64_t index, int64_t count) {
+IndexRange part_of(int64_t n, int64_t grain, int64_t index, int64_t count) {
   const int64_t grains = (n + grain - 1) / grain;
   return {std::min(n, grains * index / count * grain),
           std::min(n, grains * (index + 1) / count * grain)};

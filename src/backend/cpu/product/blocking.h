@@ -51,10 +51,10 @@ struct ProductBlocking {
                                               const TileShape& tile);
 
 /// Part `index` of `count` equal ones of n, in whole grains.
-struct Range {
+struct IndexRange {
   int64_t begin = 0;
   int64_t end = 0;
 };
-[[nodiscard]] Range part_of(int64_t n, int64_t grain, int64_t index, int64_t count);
+[[nodiscard]] IndexRange part_of(int64_t n, int64_t grain, int64_t index, int64_t count);
 
 }  // namespace snug

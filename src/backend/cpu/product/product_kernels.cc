@@ -60,7 +60,7 @@ class PartRun {
   void compute() {
     const int64_t step = HWY_MAX(blocking_.packed_k, 1);
     for (int64_t j = part_.columns.begin; j < part_.columns.end; j += blocking_.n_block) {
-      const Range columns{j, HWY_MIN(j + blocking_.n_block, part_.columns.end)};
+      const IndexRange columns{j, HWY_MIN(j + blocking_.n_block, part_.columns.end)};
       int64_t k = 0;
       do {
         packed_ = {k, HWY_MIN(k + step, spec_.k)};
@@ -90,15 +90,15 @@ class PartRun {
   // What is multiplied behind a panel over a block of K; null: nothing. Panels come from memory or
   // the last cache, and all at once while the first rows of a are multiplied with them. So the next
   // one is brought into the second cache meanwhile, a part with each strip of rows.
-  [[nodiscard]] const float* next_panel(const Range& columns, int64_t column,
-                                        const Range& ks) const {
+  [[nodiscard]] const float* next_panel(const IndexRange& columns, int64_t column,
+                                        const IndexRange& ks) const {
     if (column + width_ < columns.end) return in_panels(column + width_, ks.begin);
     if (ks.end < spec_.k) return in_panels(columns.begin, ks.end);
     return columns.end < part_.columns.end ? in_panels(columns.end, 0) : nullptr;
   }
 
   // Panels of the columns, each (packed_k, width); what a last one lacks is zero.
-  void pack_b(const Range& columns) {
+  void pack_b(const IndexRange& columns) {
     if (spec_.panel_columns > 0) return;
     const int64_t depth = packed_.end - packed_.begin;
     int64_t first = columns.begin;
@@ -111,13 +111,13 @@ class PartRun {
     }
   }
 
-  float* panel_of(int64_t column, const Range& columns, int64_t depth) {
+  float* panel_of(int64_t column, const IndexRange& columns, int64_t depth) {
     if (!blocking_.packs_b) return scratch_;  // the last one alone
     return scratch_ + (column - columns.begin) * depth;
   }
 
   // b is (N, K).
-  void pack_across(int64_t column, const Range& columns, int64_t depth) {
+  void pack_across(int64_t column, const IndexRange& columns, int64_t depth) {
     float* const panel = panel_of(column, columns, depth);
     const int64_t count = HWY_MIN(width_, columns.end - column);
     const int64_t row = b_row0_ + column;
@@ -134,7 +134,7 @@ class PartRun {
   }
 
   // b is (K, N).
-  void pack_along(int64_t first, const Range& columns, int64_t depth) {
+  void pack_along(int64_t first, const IndexRange& columns, int64_t depth) {
     const int64_t count = columns.end - first;
     for (int64_t k = 0; k < depth; ++k) {
       const float* row = row_of(launch_.b, b_row0_ + packed_.begin + k, first, count,
@@ -147,7 +147,7 @@ class PartRun {
 
   // Strips of rows have the greatest height or one less, as equal as can be; the first are higher.
   struct Strips {
-    explicit Strips(const Range& rows)
+    explicit Strips(const IndexRange& rows)
         : count((rows.end - rows.begin + kTileRows - 1) / kTileRows),
           least((rows.end - rows.begin) / HWY_MAX(count, 1)),
           higher(rows.end - rows.begin - least * count) {}
@@ -158,7 +158,7 @@ class PartRun {
   };
 
   // Rows of a for one block of K: where they lie, copied, or in strips of (k, height).
-  void bring_a(const Range& rows, const Range& ks) {
+  void bring_a(const IndexRange& rows, const IndexRange& ks) {
     const int64_t depth = ks.end - ks.begin;
     float* const copy = scratch_ + blocking_.a_at;
     if (!spec_.transpose_a) {
@@ -198,10 +198,10 @@ class PartRun {
     }
   }
 
-  void multiply(const Range& rows, const Range& columns) {
+  void multiply(const IndexRange& rows, const IndexRange& columns) {
     int64_t k = packed_.begin;
     do {
-      const Range ks{k, HWY_MIN(k + blocking_.k_block, packed_.end)};
+      const IndexRange ks{k, HWY_MIN(k + blocking_.k_block, packed_.end)};
       bring_a(rows, ks);
       for (int64_t j = columns.begin; j < columns.end; j += width_)
         multiply_panel(rows, columns, j, ks);
@@ -209,7 +209,8 @@ class PartRun {
     } while (k < packed_.end);
   }
 
-  void multiply_panel(const Range& rows, const Range& columns, int64_t column, const Range& ks) {
+  void multiply_panel(const IndexRange& rows, const IndexRange& columns, int64_t column,
+                      const IndexRange& ks) {
     const int64_t depth = ks.end - ks.begin;
     const int64_t count = HWY_MIN(width_, columns.end - column);
     TileArgs tile{.k = depth};
@@ -244,7 +245,7 @@ class PartRun {
     const RunTile low = find(strips.least);
     const RunTile high = strips.higher == 0 ? low : find(strips.least + 1);
     tile.a_row = a_row_;
-    Range range{rows.begin, rows.begin};
+    IndexRange range{rows.begin, rows.begin};
     for (int64_t s = 0; s < strips.count; ++s) {
       range = {range.end, range.end + strips.height(s)};
       tile.a = a_ + (range.begin - rows.begin) * (spec_.transpose_a ? depth : a_row_);
@@ -264,8 +265,8 @@ class PartRun {
   }
 
   // The tile of these rows and columns over a block of K, summed up in scratch.
-  void hold_tile(TileArgs& args, RunTile run, const Range& rows, const Range& columns,
-                 const Range& block_rows, const Range& block_columns) const {
+  void hold_tile(TileArgs& args, RunTile run, const IndexRange& rows, const IndexRange& columns,
+                 const IndexRange& block_rows, const IndexRange& block_columns) const {
     ProductTile tile{.row = dst_row0_ + rows.begin,
                      .rows = rows.end - rows.begin,
                      .column = columns.begin,
@@ -281,7 +282,8 @@ class PartRun {
   }
 
   // The same, summed up in dst.
-  void store_tile(TileArgs& args, RunTile run, const Range& rows, const Range& columns) const {
+  void store_tile(TileArgs& args, RunTile run, const IndexRange& rows,
+                  const IndexRange& columns) const {
     if (blocking_.is_swapped) {
       const ProductTile tile = tile_of_dst(columns, rows);
       HWY_ALIGN float beside[kBesideFloats];
@@ -304,7 +306,7 @@ class PartRun {
     finish(tile);
   }
 
-  ProductTile tile_of_dst(const Range& rows, const Range& columns) const {
+  ProductTile tile_of_dst(const IndexRange& rows, const IndexRange& columns) const {
     const int64_t row = dst_row0_ + rows.begin;
     return {row,
             rows.end - rows.begin,
@@ -339,7 +341,7 @@ class PartRun {
   int64_t a_row0_;
   int64_t b_row0_;
   int64_t dst_row0_;
-  Range packed_;  // rows of K that are packed
+  IndexRange packed_;  // rows of K that are packed
   const float* a_ = nullptr;
   int64_t a_row_ = 0;
   bool loads_ = false;     // tiles begin with what there is
@@ -352,7 +354,8 @@ void run_product_part(const ProductSpec& spec, const ProductBlocking& blocking,
   PartRun(spec, blocking, launch, part, scratch).compute();
 }
 
-void fill_panels(const PanelShape& shape, const float* from, const Range& which, float* panels) {
+void fill_panels(const PanelShape& shape, const float* from, const IndexRange& which,
+                 float* panels) {
   const int64_t width = shape.columns;
   const int64_t apart = shape.k * width;
   if (shape.transposed) {

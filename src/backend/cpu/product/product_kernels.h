@@ -12,8 +12,8 @@ namespace snug {
 /// Rows and columns of dst (of dst^T where roles are exchanged) in one batch.
 struct ProductPart {
   int64_t batch = 0;
-  Range rows;
-  Range columns;
+  IndexRange rows;
+  IndexRange columns;
 };
 
 /// `spec` as blocking has it (swapped where that says so).
@@ -23,7 +23,7 @@ using RunProductPart = void (*)(const ProductSpec& spec, const ProductBlocking& 
 [[nodiscard]] RunProductPart product_part_kernel();
 
 /// Panels [which.begin, which.end) of b.
-using FillPanels = void (*)(const PanelShape& shape, const float* b, const Range& which,
+using FillPanels = void (*)(const PanelShape& shape, const float* b, const IndexRange& which,
                             float* panels);
 [[nodiscard]] FillPanels panel_kernel();
 
