@@ -22,12 +22,12 @@ struct ByteRange {
 /// Calls are ordered with the launches of the queue that made the block: a copy sees what the
 /// launches before it wrote, and what a copy brings is seen by those behind it. When a call
 /// returns, what is copied out is there, and what was copied in may be changed.
-class Block {
+class MemoryBlock {
  public:
-  explicit Block(int64_t bytes) : bytes_(bytes) {}
-  Block(const Block&) = delete;
-  Block& operator=(const Block&) = delete;
-  virtual ~Block() = default;
+  explicit MemoryBlock(int64_t bytes) : bytes_(bytes) {}
+  MemoryBlock(const MemoryBlock&) = delete;
+  MemoryBlock& operator=(const MemoryBlock&) = delete;
+  virtual ~MemoryBlock() = default;
 
   [[nodiscard]] int64_t bytes() const { return bytes_; }
   /// For Launch; the first is a multiple of a page.
@@ -59,7 +59,7 @@ inline constexpr int64_t kPartBytes = int64_t{256} << 10;
 
 /// The bytes of a range to be read: the block's own where there is host(), else a copy in `buffer`.
 /// Valid until anything runs.
-[[nodiscard]] inline std::span<const std::byte> bytes_of(const Block& block, ByteRange range,
+[[nodiscard]] inline std::span<const std::byte> bytes_of(const MemoryBlock& block, ByteRange range,
                                                          std::vector<std::byte>& buffer) {
   const auto bytes = static_cast<size_t>(range.bytes());
   if (block.host() != nullptr) return {block.host() + range.begin, bytes};
@@ -71,7 +71,7 @@ inline constexpr int64_t kPartBytes = int64_t{256} << 10;
 /// Calls use(at, bytes) for all of a range in order, from at = 0 on: at once where there is host(),
 /// else in parts of a multiple of `unit` bytes.
 template <class Use>
-void for_parts(const Block& block, ByteRange range, int64_t unit, Use use) {
+void for_parts(const MemoryBlock& block, ByteRange range, int64_t unit, Use use) {
   const int64_t part = block.host() != nullptr ? std::max<int64_t>(range.bytes(), 1)
                                                : std::max(kPartBytes / unit, int64_t{1}) * unit;
   std::vector<std::byte> buffer;
@@ -83,7 +83,7 @@ void for_parts(const Block& block, ByteRange range, int64_t unit, Use use) {
 
 /// The same, where fill(at, bytes) writes all of the bytes.
 template <class Fill>
-void fill_parts(Block& block, ByteRange range, int64_t unit, Fill fill) {
+void fill_parts(MemoryBlock& block, ByteRange range, int64_t unit, Fill fill) {
   if (block.host() != nullptr) {
     if (range.bytes() > 0)
       fill(int64_t{0}, std::span(block.host() + range.begin, static_cast<size_t>(range.bytes())));

@@ -26,8 +26,8 @@ class GuardedQueue final : public Queue {
  public:
   explicit GuardedQueue(int threads) : threads_(threads) {}
 
-  [[nodiscard]] std::unique_ptr<Block> create_block(int64_t bytes,
-                                                    std::span<std::byte> callers) override {
+  [[nodiscard]] std::unique_ptr<MemoryBlock> create_block(int64_t bytes,
+                                                          std::span<std::byte> callers) override {
     if (!callers.empty())
       throw Error(ErrorCode::unsupported, "block",
                   "the backend 'guarded' has memory of its own, and cannot use the caller's",
@@ -50,10 +50,10 @@ class GuardedQueue final : public Queue {
   }
 
  private:
-  class GuardedBlock final : public Block {
+  class GuardedBlock final : public MemoryBlock {
    public:
     GuardedBlock(GuardedQueue& queue, int64_t bytes)
-        : Block(bytes), queue_(queue), mapped_(round_up(bytes, kPageBytes)) {
+        : MemoryBlock(bytes), queue_(queue), mapped_(round_up(bytes, kPageBytes)) {
       allow(PROT_NONE);
       queue_.blocks_.push_back(this);
     }

@@ -12,10 +12,11 @@
 namespace snug {
 namespace {
 
-class HostBlock final : public Block {
+class HostBlock final : public MemoryBlock {
  public:
-  explicit HostBlock(int64_t bytes) : Block(bytes), mapped_(bytes), data_(mapped_.data()) {}
-  HostBlock(std::span<std::byte> callers, int64_t bytes) : Block(bytes), data_(callers.data()) {
+  explicit HostBlock(int64_t bytes) : MemoryBlock(bytes), mapped_(bytes), data_(mapped_.data()) {}
+  HostBlock(std::span<std::byte> callers, int64_t bytes)
+      : MemoryBlock(bytes), data_(callers.data()) {
     if (std::cmp_less(callers.size(), bytes)) {
       throw Error(ErrorCode::out_of_budget, "memory",
                   "the given memory has " + std::to_string(callers.size()) +
@@ -56,7 +57,7 @@ class HostBlock final : public Block {
 
 }  // namespace
 
-std::unique_ptr<Block> HostQueue::create_block(int64_t bytes, std::span<std::byte> callers) {
+std::unique_ptr<MemoryBlock> HostQueue::create_block(int64_t bytes, std::span<std::byte> callers) {
   if (callers.empty()) return std::make_unique<HostBlock>(bytes);
   return std::make_unique<HostBlock>(callers, bytes);
 }

@@ -15,8 +15,8 @@ class HostQueue final : public Queue {
   /// Kernels run on at most so many threads, all of which compute in this mode.
   HostQueue(int threads, Subnormals subnormals) : threads_(threads), subnormals_(subnormals) {}
 
-  [[nodiscard]] std::unique_ptr<Block> create_block(int64_t bytes,
-                                                    std::span<std::byte> callers) override;
+  [[nodiscard]] std::unique_ptr<MemoryBlock> create_block(int64_t bytes,
+                                                          std::span<std::byte> callers) override;
   void begin() noexcept override;
   void end() noexcept override { mode_.reset(); }
   void run(const Kernel& kernel, const Launch& launch) noexcept override;

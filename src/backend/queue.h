@@ -51,8 +51,8 @@ class Queue {
   /// many bytes. Throws Error{out_of_budget} where there is not as much, Error{bad_config} for
   /// memory that is not aligned, Error{unsupported} where a caller's cannot be used. The queue
   /// outlives it.
-  [[nodiscard]] virtual std::unique_ptr<Block> create_block(int64_t bytes,
-                                                            std::span<std::byte> callers) = 0;
+  [[nodiscard]] virtual std::unique_ptr<MemoryBlock> create_block(int64_t bytes,
+                                                                  std::span<std::byte> callers) = 0;
   /// Before the launches of a program, and behind the last: end() waits. Between the two the
   /// calling thread may compute as the queue's kernels do (how it rounds, say).
   virtual void begin() noexcept = 0;

@@ -32,7 +32,7 @@ std::unique_ptr<Queue> make_queue(bool is_guarded) {
 class Queues : public testing::TestWithParam<bool> {
  public:
   std::unique_ptr<Queue> queue = make_queue(GetParam());
-  std::unique_ptr<Block> block = queue->create_block(kBytes, {});
+  std::unique_ptr<MemoryBlock> block = queue->create_block(kBytes, {});
 
   [[nodiscard]] std::vector<std::byte> read(int64_t place, int64_t count) const {
     std::vector<std::byte> bytes(static_cast<size_t>(count));

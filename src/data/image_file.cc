@@ -26,13 +26,13 @@ Channels floats_of(const std::array<double, 3>& values) {
           static_cast<float>(values[2])};
 }
 
-struct Kind {
+struct ImageKind {
   size_t label_bytes;
   int32_t classes;
   const char* names_file;
 };
-constexpr Kind kCifar10 = {1, 10, "batches.meta.txt"};
-constexpr Kind kCifar100 = {2, 100, "fine_label_names.txt"};
+constexpr ImageKind kCifar10 = {1, 10, "batches.meta.txt"};
+constexpr ImageKind kCifar100 = {2, 100, "fine_label_names.txt"};
 
 struct Piece {
   io::File file;
@@ -82,7 +82,7 @@ void check_name(const std::vector<std::string>& names, size_t i, const std::stri
 }
 
 // Numbers where there is no file of names.
-Labels read_names(const std::string& data_file, const Kind& kind) {
+Labels read_names(const std::string& data_file, const ImageKind& kind) {
   const std::string beside = io::parent_folder(data_file) + "/" + kind.names_file;
   std::vector<std::string> names;
   if (io::has_file(beside)) {
@@ -105,7 +105,7 @@ Labels read_names(const std::string& data_file, const Kind& kind) {
 struct ImageFile::State {
   std::vector<Piece> pieces;
   std::vector<std::string> files;
-  Kind kind = kCifar10;
+  ImageKind kind = kCifar10;
   int64_t rows = 0;
   LabelMap map;
   IndexVector<int64_t> label_counts;
@@ -144,7 +144,7 @@ void ImageFile::State::open(const std::string& path, const LabelRule& rule) {
   for (const std::string& file : files) {
     io::File opened = io::File::open_read(file);
     const int64_t bytes = opened.size_bytes();
-    const auto holds = [bytes](const Kind& k) {
+    const auto holds = [bytes](const ImageKind& k) {
       return bytes > 0 && bytes % static_cast<int64_t>(k.label_bytes + kImageBytes) == 0;
     };
     if (pieces.empty()) kind = holds(kCifar10) ? kCifar10 : kCifar100;

@@ -39,9 +39,9 @@ int64_t end_of_other(std::span<const std::byte> bytes, std::byte wanted) {
 
 }  // namespace
 
-void lay_canary(Block& block, ByteRange range) { block.fill(range, kCanary); }
+void lay_canary(MemoryBlock& block, ByteRange range) { block.fill(range, kCanary); }
 
-std::optional<int64_t> first_changed(const Block& block, ByteRange range, std::byte wanted) {
+std::optional<int64_t> first_changed(const MemoryBlock& block, ByteRange range, std::byte wanted) {
   std::optional<int64_t> found;
   for_parts(block, range, 1, [&](int64_t at, std::span<const std::byte> bytes) {
     if (found) return;
@@ -51,7 +51,7 @@ std::optional<int64_t> first_changed(const Block& block, ByteRange range, std::b
   return found;
 }
 
-int64_t written_end(const Block& block, ByteRange range) {
+int64_t written_end(const MemoryBlock& block, ByteRange range) {
   const int64_t part = block.host() != nullptr ? range.bytes() : kPartBytes;
   std::vector<std::byte> buffer;
   int64_t end = range.end;

@@ -18,13 +18,13 @@ namespace snug {
 /// As four bytes of a float: -2.9e-16, which no kernel is likely to leave behind by chance.
 inline constexpr std::byte kCanary{0xA5};
 
-void lay_canary(Block& block, ByteRange range);
+void lay_canary(MemoryBlock& block, ByteRange range);
 /// Where in the range the first byte is that is not `wanted`, counted from its begin; nothing where
 /// all are.
-[[nodiscard]] std::optional<int64_t> first_changed(const Block& block, ByteRange range,
+[[nodiscard]] std::optional<int64_t> first_changed(const MemoryBlock& block, ByteRange range,
                                                    std::byte wanted = kCanary);
 /// End of the last byte that was written over, counted from the range's begin; 0 where none was.
-[[nodiscard]] int64_t written_end(const Block& block, ByteRange range);
+[[nodiscard]] int64_t written_end(const MemoryBlock& block, ByteRange range);
 
 /// Remembers the bytes next to those that a kernel may write, whatever they hold: the neighbour's
 /// values, dead bytes or a gap.
@@ -32,7 +32,7 @@ class Fence {
  public:
   static constexpr int64_t kWidth = 64;
 
-  explicit Fence(const Block& block) : block_(block) {}
+  explicit Fence(const MemoryBlock& block) : block_(block) {}
   /// Takes what surrounds the ranges now.
   void put_up(std::span<const ByteRange> ranges);
   /// The place of the first byte beside the ranges of put_up that is another now; nothing where
@@ -48,7 +48,7 @@ class Fence {
   void watch(ByteRange place);
   [[nodiscard]] bool may_change(int64_t place) const;
 
-  const Block& block_;
+  const MemoryBlock& block_;
   std::span<const ByteRange> ranges_;
   std::vector<Strip> strips_;
 };

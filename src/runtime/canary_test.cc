@@ -26,7 +26,7 @@ class Canary : public testing::TestWithParam<bool> {
   std::unique_ptr<Queue> queue_;
 
  public:
-  std::unique_ptr<Block> block;
+  std::unique_ptr<MemoryBlock> block;
 };
 
 TEST_P(Canary, what_was_written_over_is_found_to_the_byte) {

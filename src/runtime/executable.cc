@@ -106,7 +106,7 @@ const Kernel& KernelCache::get(const NodeSpec& spec) {
 
 Executable::Executable(const Graph& graph, const Lowered& lowered, const plan::Plan& plan,
                        const ResidentLayout& residents, KernelCache& kernels, Queue& queue,
-                       Block& block, int64_t arena_begin)
+                       MemoryBlock& block, int64_t arena_begin)
     : queue_(queue),
       block_(block),
       arena_begin_(arena_begin),

@@ -47,8 +47,8 @@ class Executable {
   /// `block` of `queue` holds the resident layout at its begin and the arena at `arena_begin`. All
   /// must outlive the executable.
   Executable(const Graph& graph, const Lowered& lowered, const plan::Plan& plan,
-             const ResidentLayout& residents, KernelCache& kernels, Queue& queue, Block& block,
-             int64_t arena_begin);
+             const ResidentLayout& residents, KernelCache& kernels, Queue& queue,
+             MemoryBlock& block, int64_t arena_begin);
 
   /// Runs every step; throws Error{numeric|bad_data|...} that names the failing node. The first run
   /// also watches the bytes around everything that a kernel may write, and throws Error{internal}
@@ -90,7 +90,7 @@ class Executable {
   [[noreturn]] void fail(const Bound& bound, ErrorCode code) const;
 
   Queue& queue_;
-  Block& block_;
+  MemoryBlock& block_;
   int64_t arena_begin_;
   int64_t arena_bytes_;
   int64_t scratch_end_ = 0;

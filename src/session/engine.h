@@ -72,7 +72,7 @@ class Engine {
   void fill_parts(const std::string& name, Fill fill) {
     fill_parts<T>(name, 0, range(name).bytes() / int64_t{sizeof(T)}, fill);
   }
-  /// Memory of the host to be filled with what commit() brings to the value (Block::stage).
+  /// Memory of the host to be filled with what commit() brings to the value (MemoryBlock::stage).
   template <class T>
   [[nodiscard]] std::span<T> stage(const std::string& name) {
     return as<T>(block_->stage(range(name)));
@@ -175,7 +175,7 @@ class Engine {
 
   const choose::RunPlan& plan_;
   std::unique_ptr<Queue> queue_;
-  std::unique_ptr<Block> block_;
+  std::unique_ptr<MemoryBlock> block_;
   KernelCache kernels_;
   std::vector<std::unique_ptr<Executable>> train_;
   std::vector<std::unique_ptr<Executable>> eval_;

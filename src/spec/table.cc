@@ -17,7 +17,7 @@ namespace {
 
 /// What a line of the list says of its field.
 template <class T>
-struct Row {
+struct FieldRow {
   Kind<T> kind = {};
   std::string key = {};              // where RunConfig has the field in another form
   std::optional<Range> limits = {};  // of a session's number; none: those of the kind
@@ -37,7 +37,7 @@ constexpr bool kIsNumber = std::is_same_v<T, int64_t> || std::is_same_v<T, doubl
 
 /// What a caller's own number may be: text has been checked by its kind.
 template <class T>
-std::optional<Range> limits_of(const Row<T>& row) {
+std::optional<Range> limits_of(const FieldRow<T>& row) {
   if (row.limits || !row.kind.bounds) return row.limits;
   Range limits = *row.kind.bounds;
   if (row.kind.info.has_auto) limits.low = 0;
@@ -48,7 +48,7 @@ std::string text_of(int64_t number) { return std::to_string(number); }
 std::string text_of(double number) { return number_text(number); }
 
 template <class T>
-void check_number(const std::string& name, const Row<T>& row, T value) {
+void check_number(const std::string& name, const FieldRow<T>& row, T value) {
   const std::optional<Range> limits = limits_of(row);
   if (!limits) return;
   const auto number = static_cast<double>(value);
@@ -62,7 +62,8 @@ void check_number(const std::string& name, const Row<T>& row, T value) {
 }
 
 template <class T>
-Field field(const std::string& name, const std::string& key, T TrainSpec::*member, Row<T> row) {
+Field field(const std::string& name, const std::string& key, T TrainSpec::*member,
+            FieldRow<T> row) {
   Field made{.name = name,
              .key = row.key.empty() ? key : row.key,
              .kind = row.kind.info,
