@@ -22,9 +22,11 @@ step() { printf '\n== %s\n' "$*"; }
 extra=()
 [ "$all" -eq 0 ] || extra=(clang arm)
 tools/install_packages.sh "${extra[@]}"
-step "rules: includes, families, tasks, traps, files, numbers, sizes, results, docs, phrases, format"
+step "rules: includes, namespaces, families, tasks, traps, files, numbers, sizes, results, docs, phrases, format"
 python3 tools/check_includes.py --test
 python3 tools/check_includes.py
+python3 tools/check_namespaces.py --test
+python3 tools/check_namespaces.py
 python3 tools/check_families.py
 python3 tools/check_tasks.py
 python3 tools/check_traps.py

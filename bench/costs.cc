@@ -24,8 +24,8 @@
 #include "run_model/read_model.h"
 #include "session/engine.h"
 #include "session/session_plan.h"
-#include "setup/run_recipe.h"
 #include "snug/memory.h"
+#include "train/run_recipe.h"
 
 namespace {
 
@@ -49,7 +49,7 @@ constexpr float kFirstStep[] = {1e-6F, 0.1F, 0.001F, 0};
 // No token is masked, and no number special: the first step of a training at a small rate, so that
 // no weight becomes a NaN, for which the optimizer does nothing. Tokens are any of the vocabulary:
 // the rows of a table lie apart.
-void fill_residents(train::Engine& engine, int64_t vocabulary) {
+void fill_residents(session::Engine& engine, int64_t vocabulary) {
   std::minstd_rand random(1);
   for (const auto& [name, entry] : engine.plan().residents.entries()) {
     if (entry.type.dtype == DType::boolean) {
@@ -59,7 +59,7 @@ void fill_residents(train::Engine& engine, int64_t vocabulary) {
         id = static_cast<int32_t>(random() % static_cast<uint64_t>(vocabulary));
     } else if (entry.type.dtype == DType::f32 && entry.kind != ValueKind::state) {
       const auto values = engine.edit<float>(name);
-      if (name.starts_with(train::kHyperName)) {
+      if (name.starts_with(compile::kHyperName)) {
         std::ranges::copy(kFirstStep, values.begin());
         continue;
       }
@@ -79,11 +79,11 @@ void print_row(const std::string& name, const Sum& sum) {
 struct Case {
   explicit Case(choose::RunPlan made) : plan(std::move(made)) {}
   choose::RunPlan plan;
-  std::unique_ptr<train::Engine> engine = nullptr;
+  std::unique_ptr<session::Engine> engine = nullptr;
   std::vector<std::vector<double>> seconds = {};  // by step
 };
 
-void run_once(Case& each, Trace& trace) {
+void run_once(Case& each, runtime::Trace& trace) {
   each.engine->train(0).run_traced(trace);
   each.seconds.resize(trace.rows.size());
   for (size_t step = 0; step < trace.rows.size(); ++step)
@@ -226,12 +226,12 @@ int run(const std::vector<std::string>& words) {
                       ? measure_profile(threads)
                       : load_or_measure_profile(
                             {.folder = file.parent_path(), .file = file.filename()}, threads)});
-  const ResolvedSpec resolved = resolve(train::training_spec(config, 0));
+  const session::ResolvedSpec resolved = session::resolve(train::training_spec(config, 0));
   std::vector<Case> cases;
   for (const std::string& budget : budgets) {
     cases.emplace_back(choose::make_run_plan(
-        {.network =
-             changed_network(describe_network(run_model::network_of(model), {}).def, resolved),
+        {.network = session::changed_network(
+             network::describe_network(run_model::network_of(model), {}).def, resolved),
          .recipe = resolved.recipe,
          .global_batch = batch,
          .micro_batch = batch,
@@ -246,10 +246,10 @@ int run(const std::vector<std::string>& words) {
         *backend));
   }
   for (Case& each : cases) {
-    each.engine = std::make_unique<train::Engine>(each.plan, *backend);
+    each.engine = std::make_unique<session::Engine>(each.plan, *backend);
     fill_residents(*each.engine, std::max<int64_t>(model.traits.vocab_size, 1));
   }
-  Trace trace;
+  runtime::Trace trace;
   for (int i = 0; i < rounds; ++i) {
     for (Case& each : cases) run_once(each, trace);
   }

@@ -14,7 +14,7 @@
 #include "ops/registry.h"
 #include "snug/error.h"
 
-namespace snug {
+namespace snug::autodiff {
 namespace {
 
 constexpr const char* kCast = "cast";
@@ -346,4 +346,4 @@ std::map<ValueId, ValueId> append_gradients(GraphBuilder& builder, ValueId outpu
   return reverse.run(seed);
 }
 
-}  // namespace snug
+}  // namespace snug::autodiff

@@ -17,7 +17,7 @@
 
 #include "graph/builder.h"
 
-namespace snug {
+namespace snug::autodiff {
 
 /// Told the gradient of a `wrt` value as soon as it is final, so that its update or accumulation
 /// can be appended right there and the gradient dies at once. It may append nodes to the builder.
@@ -45,4 +45,4 @@ std::map<ValueId, ValueId> append_gradients(GraphBuilder& builder, ValueId outpu
                                             SinkEffect effect = SinkEffect::reads,
                                             const GradientAccumulator& accumulator = {});
 
-}  // namespace snug
+}  // namespace snug::autodiff

@@ -20,7 +20,7 @@
 #include "ops/shape/shape.h"
 #include "snug/error.h"
 
-namespace snug {
+namespace snug::autodiff {
 namespace {
 
 TensorType f32(Shape shape) { return {DType::f32, std::move(shape)}; }
@@ -354,4 +354,4 @@ TEST(Autodiff, an_op_without_gradient_on_the_path_is_named) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::autodiff

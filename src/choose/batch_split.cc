@@ -16,8 +16,8 @@ void BatchSplit::let_graph_go() {
   evaluation.reset();
 }
 
-train::Recipe recipe_for(const RunPlanRequest& request, const SplitForm& form) {
-  train::Recipe recipe = request.recipe;
+compile::Recipe recipe_for(const RunPlanRequest& request, const SplitForm& form) {
+  compile::Recipe recipe = request.recipe;
   recipe.has_two_passes = form.has_two_passes;
   recipe.packed = form.packed;
   return recipe;

@@ -16,14 +16,14 @@ namespace snug::choose {
 /// How a batch may be split.
 struct SplitForm {
   int64_t micro_batch = 0;
-  bool has_two_passes = false;  // Recipe
-  PackedWeights packed = {};    // Recipe
+  bool has_two_passes = false;         // Recipe
+  compile::PackedWeights packed = {};  // Recipe
 };
 
 struct BatchSplit {
   SplitForm form;
   int64_t accumulation_steps = 0;
-  PackedWeights packable;  // of a split that packs nothing: what another form of it would
+  compile::PackedWeights packable;  // of a split that packs nothing: what another form of it would
   int64_t resident_bytes = 0;
   int64_t other_arena_bytes = 0;  // of what runs beside the training program
   /// Gradients in the arena that all live until the global clip; see PlanReport::arena_bytes.
@@ -46,7 +46,7 @@ struct BatchSplit {
 };
 
 /// The recipe of programs that are split so.
-[[nodiscard]] train::Recipe recipe_for(const RunPlanRequest& request, const SplitForm& form);
+[[nodiscard]] compile::Recipe recipe_for(const RunPlanRequest& request, const SplitForm& form);
 /// The form of a planned split whose weights are packed; nothing where the request leaves it out or
 /// there is nothing to pack.
 [[nodiscard]] std::optional<SplitForm> packed_form(const RunPlanRequest& request,

@@ -15,6 +15,9 @@
 #include "runtime/resident_layout.h"
 
 namespace snug::choose {
+
+using compile::build_eval_graph;
+
 namespace {
 
 bool has_resident_output(const plan::Problem& problem, const plan::Op& op) {
@@ -89,7 +92,7 @@ class SplitBuilder {
     build_program();
     add_update_programs();
     if (request_.trains) add_evaluation();
-    if (request_.trains) residents_.add(train::kept_buffers(graph(), recipe_), backend_);
+    if (request_.trains) residents_.add(compile::kept_buffers(graph(), recipe_), backend_);
     split_.resident_bytes = residents_.place(backend_.alignment());
     if (on_phase) on_phase(kLowering);
     lower_program();
@@ -115,11 +118,11 @@ class SplitBuilder {
   const RunPlanRequest& request_;
   const Backend& backend_;
   UpdatePrograms& once_;
-  const train::Recipe recipe_;
-  const train::ProgramShape shape_;  // the longest rows
-  train::Recorder recorder_;
-  const train::CompileHooks hooks_;
-  ResidentLayout residents_;
+  const compile::Recipe recipe_;
+  const compile::ProgramShape shape_;  // the longest rows
+  compile::Recorder recorder_;
+  const compile::CompileHooks hooks_;
+  runtime::ResidentLayout residents_;
   BatchSplit split_;
 };
 
@@ -127,13 +130,13 @@ void SplitBuilder::build_program() {
   split_.program = std::make_unique<PlannedProgram>();
   split_.program->length = shape_.lengths;
   split_.program->graph = request_.trains
-                              ? train::build_train_graph(request_.network, recipe_, shape_,
-                                                         split_.accumulation_steps, hooks_)
-                              : train::build_eval_graph(request_.network, shape_, false, hooks_);
+                              ? compile::build_train_graph(request_.network, recipe_, shape_,
+                                                           split_.accumulation_steps, hooks_)
+                              : build_eval_graph(request_.network, shape_, false, hooks_);
   residents_.add(graph(), backend_);
-  split_.has_prologue = reads_prologue(graph());
+  split_.has_prologue = compile::reads_prologue(graph());
   if (request_.trains && split_.form.packed.empty() && may_pack(request_, graph()))
-    split_.packable = packable_weights(graph(), backend_.panel_columns(), accumulates());
+    split_.packable = compile::packable_weights(graph(), backend_.panel_columns(), accumulates());
 }
 
 void SplitBuilder::add_update_programs() {
@@ -147,10 +150,10 @@ void SplitBuilder::add_update_programs() {
 // What it feeds and reads is mostly fed and read in training, too; but it recomputes nothing, and
 // may have types of its own.
 void SplitBuilder::add_evaluation() {
-  Graph evaluation = train::build_eval_graph(request_.network, shape_, split_.has_prologue);
+  Graph evaluation = build_eval_graph(request_.network, shape_, split_.has_prologue);
   if (split_.has_prologue) {
-    split_.serves_evaluation = makes_all(once_.prologue_of(split_).graph, evaluation);
-    if (!split_.serves_evaluation) evaluation = train::build_eval_graph(request_.network, shape_);
+    split_.serves_evaluation = compile::makes_all(once_.prologue_of(split_).graph, evaluation);
+    if (!split_.serves_evaluation) evaluation = build_eval_graph(request_.network, shape_);
   }
   split_.evaluation =
       plain_program(request_, "eval", std::move(evaluation), shape_.lengths, backend_);
@@ -159,7 +162,7 @@ void SplitBuilder::add_evaluation() {
 }
 
 void SplitBuilder::lower_program() {
-  split_.program->lowered = train::lower(graph(), backend_, split_.accumulation_steps, hooks_);
+  split_.program->lowered = compile::lower(graph(), backend_, split_.accumulation_steps, hooks_);
   split_.program->stages = recorder_.take();
 }
 
@@ -169,17 +172,18 @@ void SplitBuilder::meet_shorter_rows() {
   const bool counts_evaluation =
       may_need_more_for_less(request_.trains ? split_.evaluation->graph : graph());
   for (size_t i = 0; i + 1 < request_.lengths.size(); ++i) {
-    const train::ProgramShape shape{shape_.rows, request_.lengths[i]};
+    const compile::ProgramShape shape{shape_.rows, request_.lengths[i]};
     if (counts_evaluation) {
-      Graph shorter = train::build_eval_graph(request_.network, shape, split_.serves_evaluation);
+      Graph shorter = build_eval_graph(request_.network, shape, split_.serves_evaluation);
       make_room_for(
           plain_program(request_, "eval", std::move(shorter), shape.lengths, backend_).plan);
     }
     if (counts_training) {
       const Graph shorter =
-          train::build_train_graph(request_.network, recipe_, shape, split_.accumulation_steps);
-      plan::take_scratch_of_part(train::lower(shorter, backend_, split_.accumulation_steps).problem,
-                                 split_.program->lowered.problem);
+          compile::build_train_graph(request_.network, recipe_, shape, split_.accumulation_steps);
+      plan::take_scratch_of_part(
+          compile::lower(shorter, backend_, split_.accumulation_steps).problem,
+          split_.program->lowered.problem);
     }
   }
 }

@@ -42,7 +42,7 @@ RunPlan make_run_plan(const RunPlanRequest& given, const Backend& backend) {
   run.report = report_of(request, candidates, chosen, run);
   // Last, since the candidates refer to its problem.
   (request.trains ? run.train : run.eval).push_back(std::move(*split.program));
-  let_traces_go(request.network);
+  compile::let_traces_go(request.network);
   progress.finish();
   return run;
 }

@@ -68,7 +68,7 @@ class ChosenPrograms {
   UpdatePrograms& once_;
   const Backend& backend_;
   PlanningProgress& progress_;
-  const train::Recipe recipe_;
+  const compile::Recipe recipe_;
   const int64_t arena_budget_;
   RunPlan run_;
 };
@@ -80,14 +80,14 @@ void ChosenPrograms::tell(const char* phase) {
 }
 
 void ChosenPrograms::add_shorter(const Lengths& length) {
-  const train::ProgramShape shape{run_.micro_batch, length};
+  const compile::ProgramShape shape{run_.micro_batch, length};
   tell(kBuilding);
-  Graph evaluation = train::build_eval_graph(request_.network, shape, split_.serves_evaluation);
+  Graph evaluation = compile::build_eval_graph(request_.network, shape, split_.serves_evaluation);
   add(run_.eval, plain_program(request_, "eval", std::move(evaluation), length, backend_));
   tell(kBuilding);
   if (request_.trains) {
     Graph graph =
-        train::build_train_graph(request_.network, recipe_, shape, run_.accumulation_steps);
+        compile::build_train_graph(request_.network, recipe_, shape, run_.accumulation_steps);
     add(run_.train, request_.saved != nullptr
                         ? plain_program(request_, "train", std::move(graph), length, backend_)
                         : shorter_program(std::move(graph), length));
@@ -106,7 +106,7 @@ void ChosenPrograms::add_longest() {
 
 void ChosenPrograms::add_once_an_update() {
   if (request_.trains)
-    run_.residents.add(train::kept_buffers(split_.program->graph, recipe_), backend_);
+    run_.residents.add(compile::kept_buffers(split_.program->graph, recipe_), backend_);
   if (split_.has_prologue) run_.prologue = counted(std::move(once_.prologue_of(split_)));
   if (has_update_program(request_, split_)) run_.update = counted(std::move(*once_.update));
 }
@@ -129,7 +129,7 @@ PlannedProgram ChosenPrograms::shorter_program(Graph graph, const Lengths& lengt
   // A named strategy is to need what it needs at the longest; otherwise the budget may be used.
   const int64_t most_bytes = strategy.empty() ? arena_budget_ : chosen.arena_bytes;
   PlannedProgram program{.length = length, .graph = std::move(graph), .lowered = {}, .plan = {}};
-  program.lowered = train::lower(program.graph, backend_);
+  program.lowered = compile::lower(program.graph, backend_);
   const plan::Problem& problem = program.lowered.problem;
   program.plan = plan::plan_strategy(problem, strategy.empty() ? "keep-all" : strategy);
   if (program.plan.arena_bytes <= most_bytes) return program;

@@ -16,6 +16,9 @@
 #include "spec/table.h"
 
 namespace snug::choose {
+
+using compile::Weight;
+
 namespace {
 
 constexpr int64_t kShortestLength = 8;  // and lengths are multiples of it
@@ -82,7 +85,7 @@ constexpr std::array kFrozenTypes = {"bfloat16", "int8"};
 // What is trained: less of the weights, or adapters in place of them; where that is not enough, the
 // frozen ones are stored in fewer bits.
 void add_trained(const Request& request, std::vector<Lever>& levers) {
-  const std::vector<Weight> weights = train::weights_of(request.network);
+  const std::vector<Weight> weights = compile::weights_of(request.network);
   const auto add = [&](const LeverKeys& keys) {
     levers.push_back(lever_of(request, "trained", keys));
     for (const char* dtype : kFrozenTypes) {
@@ -98,10 +101,11 @@ void add_trained(const Request& request, std::vector<Lever>& levers) {
   if (const std::string patterns = all_but_the_head(weights); !patterns.empty())
     add({{"freeze", patterns}});
   if (!request.network.coupling.empty()) return;  // running statistics belong to no adapter
-  const auto forward = train::forward_of(
+  const auto forward = compile::forward_of(
       request.network,
       {.rows = 1, .lengths = request.network.shortest, .training = false, .micro_batches = 1});
-  const std::vector<std::string> maps = train::linear_map_patterns(forward->graph, request.network);
+  const std::vector<std::string> maps =
+      compile::linear_map_patterns(forward->graph, request.network);
   if (maps.empty() || maps.size() > kMostPatterns) return;
   std::string list;
   // Behind the commas is a blank, where a terminal breaks a long line: in the quotes that stay
@@ -136,7 +140,8 @@ void add_frozen_types(const Request& request, std::vector<Lever>& levers) {
 }
 
 // Nothing where these hyper-parameters do not go together in that optimizer.
-std::optional<optim::Options> options_of(const Optimizer& optimizer, const train::Recipe& recipe) {
+std::optional<optim::Options> options_of(const Optimizer& optimizer,
+                                         const compile::Recipe& recipe) {
   try {
     return optim::make_options(*optimizer.name, recipe.given, recipe.optimizer.weight_decay);
   } catch (const Error& error) {
@@ -161,7 +166,7 @@ void add_two_passes(const Request& request, std::vector<Lever>& levers) {
 
 // States in 8 bits, where the optimizer has any of a weight's size.
 void add_state_bits(const Request& request, std::vector<Lever>& levers) {
-  const train::Recipe& recipe = request.recipe;
+  const compile::Recipe& recipe = request.recipe;
   if (recipe.states.bits == 8) return;
   constexpr int64_t kAnySize = 64;
   optim::StateStorage storage = recipe.states;
@@ -198,7 +203,7 @@ int64_t state_elements(const optim::Options& options) {
 
 // Those with fewer states, where they take what the user set; a refusal names those without any.
 void add_optimizers(const Request& request, std::vector<Lever>& levers) {
-  const train::Recipe& recipe = request.recipe;
+  const compile::Recipe& recipe = request.recipe;
   for (const Optimizer* each : optimizers()) {
     if (each == recipe.optimizer.optimizer) continue;
     const auto takes = [&](const auto& given) {

@@ -19,8 +19,8 @@ namespace snug::choose {
 struct SavedPlan;  // choose/saved_plan.h
 
 struct RunPlanRequest {
-  NetworkDef network;
-  train::Recipe recipe;
+  compile::NetworkDef network;
+  compile::Recipe recipe;
   int64_t global_batch = 0;
   int64_t micro_batch = 0;  // 0: chosen here
   /// One program each; a batch runs in the first that holds it. The last holds every other, and
@@ -47,8 +47,8 @@ struct RunPlanRequest {
   LeverKeys taken_levers = {};       // set already; hints that build on them name them
   bool takes_smallest = false;       // a plan for the smallest budget in place of a refusal
   spec::OptionWords words = spec::OptionWords::command_line;
-  train::Records records = train::Records::none;  // of the compilation of what is planned
-  bool wants_picture = false;                     // curves and placed tensors in the report
+  compile::Records records = compile::Records::none;  // of the compilation of what is planned
+  bool wants_picture = false;                         // curves and placed tensors in the report
   /// `phase` is what is being done: "building the graph", "placement". May be empty.
   std::function<void(int64_t done, int64_t total, const char* phase)> on_progress = {};
   /// A request like the given one of this run, with rows of at most `longest` and batches of

@@ -17,9 +17,9 @@ namespace snug::choose {
 struct PlannedProgram {
   Lengths length = {};  // that rows are padded to; none for what runs once an update
   Graph graph;
-  Lowered lowered;
+  runtime::Lowered lowered;
   plan::Plan plan;
-  std::vector<train::StageRecord> stages =
+  std::vector<compile::StageRecord> stages =
       {};  // of its compilation, where the request records them
 };
 
@@ -28,12 +28,12 @@ struct RunPlan {
   int64_t micro_batch = 0;
   int64_t accumulation_steps = 0;
   bool has_two_passes = false;             // Recipe
-  PackedWeights packed;                    // Recipe
+  compile::PackedWeights packed;           // Recipe
   std::vector<PlannedProgram> train;       // in the order of the request; empty for evaluation only
   std::optional<PlannedProgram> prologue;  // before the micro-batches, and before evaluation
   std::optional<PlannedProgram> update;    // behind them
   std::vector<PlannedProgram> eval;        // in the same order
-  ResidentLayout residents;
+  runtime::ResidentLayout residents;
   int64_t arena_bytes = 0;
   /// The part of the arena that gradients take which all live until the global clip, in whole
   /// pages. Reports count them as resident; the arena uses their place before they are made.

@@ -108,7 +108,7 @@ void fill_parameters(const RunPlanRequest& request, const RunPlan& run, PlanRepo
   }
   if (!request.trains) return;
   for (const std::string& name :
-       train::trainable_names(names, request.recipe.freeze, request.network.is_frozen))
+       compile::trainable_names(names, request.recipe.freeze, request.network.is_frozen))
     report.trainable_parameters += element_count(run.residents.at(name).type);
 }
 
@@ -117,10 +117,10 @@ std::vector<MemoryComponent> components_of(const RunPlan& run, int64_t process_b
   for (const auto& [name, entry] : run.residents.entries()) {
     const char* part = "batch and scalars";
     if (is_of_model(entry.kind)) part = "weights";
-    if (name.starts_with(train::kKeptBufferPrefix)) part = "running statistics to go back to";
+    if (name.starts_with(compile::kKeptBufferPrefix)) part = "running statistics to go back to";
     if (entry.kind == ValueKind::cached) part = "made of weights once an update";
     if (entry.kind == ValueKind::state)
-      part = name.starts_with(train::kGradientPrefix) ? "gradients" : "optimizer states";
+      part = name.starts_with(compile::kGradientPrefix) ? "gradients" : "optimizer states";
     sums[part] += entry.bytes;
   }
   if (run.gradient_bytes > 0) sums["gradients"] += run.gradient_bytes;

@@ -53,7 +53,7 @@ void check_coupled(const RunPlanRequest& request, const std::string& coupling, i
 // gradient comes through. Empty where a program of single rows has none.
 std::string single_value(const RunPlanRequest& request) {
   for (const Lengths& lengths : request.lengths) {
-    const auto forward = train::forward_of(
+    const auto forward = compile::forward_of(
         request.network, {.rows = 1, .lengths = lengths, .training = true, .micro_batches = 1});
     const Graph& graph = forward->graph;
     for (const NodeId id : graph.nodes.ids()) {
@@ -86,7 +86,7 @@ void leave_single_values(const RunPlanRequest& request, std::vector<int64_t>& si
 }  // namespace
 
 std::string coupling_of(const RunPlanRequest& request) {
-  const NetworkDef& network = request.network;
+  const compile::NetworkDef& network = request.network;
   if (request.trains && !network.coupling.empty()) return network.coupling;
   if (network.eval_coupling.empty()) return {};
   return request.trains ? network.eval_coupling + ", in evaluation" : network.eval_coupling;

@@ -117,7 +117,7 @@ BatchSplit* Variation::built(const Form& form) {
   const size_t programs = request_.has_16_bits ? request_.lengths.size() : 1;
   trials_.ops_left_ -= static_cast<int64_t>(split.problem().ops.size() * programs);
   split.let_graph_go();
-  let_traces_go(request_.network);
+  compile::let_traces_go(request_.network);
   return &splits_.emplace(form, std::move(split)).first->second;
 }
 

@@ -11,7 +11,7 @@ namespace snug::choose {
 namespace {
 
 // The one that packs these weights; null where it is not made yet.
-PlannedProgram* find_prologue(UpdatePrograms& made, const PackedWeights& packed) {
+PlannedProgram* find_prologue(UpdatePrograms& made, const compile::PackedWeights& packed) {
   const auto found = std::find_if(made.prologues.begin(), made.prologues.end(),
                                   [&](const auto& prologue) { return prologue.first == packed; });
   return found == made.prologues.end() ? nullptr : &found->second;
@@ -32,11 +32,11 @@ bool has_update_program(const RunPlanRequest& request, const BatchSplit& split) 
 std::vector<const PlannedProgram*> once_an_update(const RunPlanRequest& request,
                                                   const BatchSplit& split, const Backend& backend,
                                                   UpdatePrograms& made) {
-  const train::Recipe recipe = recipe_for(request, split.form);
+  const compile::Recipe recipe = recipe_for(request, split.form);
   std::vector<const PlannedProgram*> programs;
   if (split.has_prologue) {
     if (find_prologue(made, split.form.packed) == nullptr) {
-      Graph graph = train::build_prologue_graph(request.network, recipe, request.lengths.back());
+      Graph graph = compile::build_prologue_graph(request.network, recipe, request.lengths.back());
       made.prologues.emplace_back(
           split.form.packed, plain_program(request, "prologue", std::move(graph), {}, backend));
     }
@@ -44,8 +44,8 @@ std::vector<const PlannedProgram*> once_an_update(const RunPlanRequest& request,
   }
   if (has_update_program(request, split)) {
     if (!made.update)
-      made.update = plain_program(request, "update",
-                                  train::build_update_graph(request.network, recipe), {}, backend);
+      made.update = plain_program(
+          request, "update", compile::build_update_graph(request.network, recipe), {}, backend);
     programs.push_back(&*made.update);
   }
   return programs;

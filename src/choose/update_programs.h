@@ -12,7 +12,7 @@
 namespace snug::choose {
 
 struct UpdatePrograms {
-  std::vector<std::pair<PackedWeights, PlannedProgram>> prologues;
+  std::vector<std::pair<compile::PackedWeights, PlannedProgram>> prologues;
   std::optional<PlannedProgram> update;
   /// The prologue of a split that has one. It was made.
   [[nodiscard]] PlannedProgram& prologue_of(const BatchSplit& split);

@@ -22,7 +22,7 @@
 #include "ops/matmul/matmul.h"
 #include "snug/error.h"
 
-namespace snug::train {
+namespace snug::compile {
 namespace {
 
 constexpr std::string_view kAEnd = ".lora_A.weight";
@@ -397,4 +397,4 @@ std::vector<std::string> linear_map_patterns(const Graph& graph, const NetworkDe
   return {patterns.begin(), patterns.end()};
 }
 
-}  // namespace snug::train
+}  // namespace snug::compile

@@ -18,7 +18,7 @@
 #include "compile/network_def.h"
 #include "snug/lora.h"
 
-namespace snug::train {
+namespace snug::compile {
 
 /// Throws Error{bad_config} at "lora" for numbers that are out of range.
 void check_lora(const LoraOptions& lora);
@@ -37,4 +37,4 @@ void check_lora(const LoraOptions& lora);
 [[nodiscard]] std::vector<std::string> linear_map_patterns(const Graph& graph,
                                                            const NetworkDef& network);
 
-}  // namespace snug::train
+}  // namespace snug::compile

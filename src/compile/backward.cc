@@ -12,7 +12,7 @@
 #include "compile/value_names.h"
 #include "graph/storage.h"
 
-namespace snug::train {
+namespace snug::compile {
 namespace {
 
 class Backward {
@@ -38,10 +38,10 @@ class Backward {
     const ValueId seed = recipe_.scaling == optim::LossScaling::none
                              ? kNone
                              : builder_.input(kLossScaleName, {DType::f32, {}});
-    append_gradients(
+    autodiff::append_gradients(
         builder_, loss, seed, trained_,
         [this](ValueId weight, ValueId gradient) { take(weight, gradient); },
-        updates_at_once_ ? SinkEffect::overwrites : SinkEffect::reads,
+        updates_at_once_ ? autodiff::SinkEffect::overwrites : autodiff::SinkEffect::reads,
         [this](ValueId weight, int uses) { return sum_for(weight, uses); });
     if (updates_at_once_)
       append_norm();
@@ -128,4 +128,4 @@ Graph kept_buffers(const Graph& train, const Recipe& recipe) {
   return places;
 }
 
-}  // namespace snug::train
+}  // namespace snug::compile

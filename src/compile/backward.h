@@ -7,7 +7,7 @@
 #include "compile/forward.h"
 #include "compile/recipe.h"
 
-namespace snug::train {
+namespace snug::compile {
 
 /// Whether a training program ends with sums of gradients, and another one updates.
 [[nodiscard]] inline bool accumulates_gradients(const Recipe& recipe, int64_t micro_batches) {
@@ -23,4 +23,4 @@ namespace snug::train {
 /// skipped behind its forward part; empty where none is.
 [[nodiscard]] Graph kept_buffers(const Graph& train, const Recipe& recipe);
 
-}  // namespace snug::train
+}  // namespace snug::compile

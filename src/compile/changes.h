@@ -9,7 +9,7 @@
 #include "snug/lora.h"
 #include "snug/types.h"
 
-namespace snug {
+namespace snug::compile {
 
 /// The type of nodes whose scope, or scope and op ("bert.encoder.layer.3.matmul"), match.
 struct PrecisionOverride {
@@ -42,4 +42,4 @@ struct ForwardChanges {
   MixedPrecision evaluation = {};  // and prediction
 };
 
-}  // namespace snug
+}  // namespace snug::compile

@@ -25,7 +25,7 @@
 #include "compile/weight_storage.h"
 #include "graph/verify.h"
 
-namespace snug::train {
+namespace snug::compile {
 namespace {
 
 bool always(const Job&) { return true; }
@@ -187,12 +187,12 @@ Graph build_update_graph(const NetworkDef& network, const Recipe& recipe) {
   return compiled({network, Program::update, {}, recipe, false, kNoHooks});
 }
 
-Lowered lower(const Graph& graph, const Backend& backend, int64_t pieces,
-              const CompileHooks& hooks) {
+runtime::Lowered lower(const Graph& graph, const Backend& backend, int64_t pieces,
+                       const CompileHooks& hooks) {
   using Clock = std::chrono::steady_clock;
   const Clock::time_point start = Clock::now();
   OpGroups groups = group_ops(graph, backend);
-  Lowered lowered = lower_groups(graph, std::move(groups), backend, pieces);
+  runtime::Lowered lowered = lower_groups(graph, std::move(groups), backend, pieces);
   const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
   if (hooks.after)
     hooks.after({.stage = "kernels", .seconds = seconds, .graph = nullptr, .lowered = &lowered});
@@ -207,4 +207,4 @@ std::vector<std::string> parameter_names(const NetworkDef& network) {
   return names;
 }
 
-}  // namespace snug::train
+}  // namespace snug::compile

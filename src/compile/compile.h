@@ -15,7 +15,7 @@
 #include "backend/backend.h"
 #include "compile/rewrite.h"
 
-namespace snug::train {
+namespace snug::compile {
 
 /// A micro-batch: its rows, and the lengths that they are padded to.
 struct ProgramShape {
@@ -49,7 +49,7 @@ struct ProgramShape {
 [[nodiscard]] Graph build_update_graph(const NetworkDef& network, const Recipe& recipe);
 
 /// From a program to the planner's problem (group_ops.h, lower.h).
-[[nodiscard]] Lowered lower(const Graph& graph, const Backend& backend, int64_t pieces = 1,
-                            const CompileHooks& hooks = {});
+[[nodiscard]] runtime::Lowered lower(const Graph& graph, const Backend& backend, int64_t pieces = 1,
+                                     const CompileHooks& hooks = {});
 
-}  // namespace snug::train
+}  // namespace snug::compile

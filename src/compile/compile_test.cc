@@ -17,7 +17,7 @@
 #include "ops/matmul/matmul.h"
 #include "ops/registry.h"
 
-namespace snug::train {
+namespace snug::compile {
 namespace {
 
 constexpr int64_t kWidth = 64;
@@ -222,4 +222,4 @@ TEST(Rewriter, types_follow_operands_where_they_are_asked_to) {
 }
 
 }  // namespace
-}  // namespace snug::train
+}  // namespace snug::compile

@@ -10,7 +10,7 @@
 #include "compile/rewriter.h"
 #include "ops/fed_names.h"
 
-namespace snug::train {
+namespace snug::compile {
 namespace {
 
 bool is_own_key(const Value& value) {
@@ -119,4 +119,4 @@ int64_t next_ordinal(const Graph& graph) {
 
 void number_added_draws(Graph& graph, int64_t first) { (void)number_ordinals(graph, first); }
 
-}  // namespace snug::train
+}  // namespace snug::compile

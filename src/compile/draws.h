@@ -8,7 +8,7 @@
 #include "graph/op_def.h"
 #include "snug/draw_numbering.h"
 
-namespace snug::train {
+namespace snug::compile {
 
 /// A forward graph with its draws numbered: those that are reached first from its outputs, operand
 /// by operand, come first; equal ordinals stay equal.
@@ -19,4 +19,4 @@ namespace snug::train {
 /// Numbers those of what was added to a network behind its own, from `first` on, in the same order.
 void number_added_draws(Graph& graph, int64_t first);
 
-}  // namespace snug::train
+}  // namespace snug::compile

@@ -7,7 +7,7 @@
 #include "base/stop.h"
 #include "compile/adapters.h"
 
-namespace snug {
+namespace snug::compile {
 namespace {
 
 // The weight behind conversions that kernels make. What is read in bf16 of a weight in 24 bits is
@@ -36,15 +36,15 @@ std::set<ValueId> tables_in(const Graph& graph) {
 
 NetworkDef with_changes(NetworkDef network, ForwardChanges changes) {
   if (changes.lora.is_on()) {
-    train::check_lora(changes.lora);
+    check_lora(changes.lora);
     network.init_rule = [rule = network.init_rule](const std::string& weight, const Shape& shape) {
-      return is_adapter_name(weight) ? train::init_of_adapter(weight, shape) : rule(weight, shape);
+      return is_adapter_name(weight) ? init_of_adapter(weight, shape) : rule(weight, shape);
     };
-    network.is_frozen =
-        [is_head = network.is_head,
-         is_beside = train::trained_beside(network, changes.lora)](const std::string& parameter) {
-          return !is_adapter_name(parameter) && !is_head(parameter) && !is_beside(parameter);
-        };
+    network.is_frozen = [is_head = network.is_head,
+                         is_beside =
+                             trained_beside(network, changes.lora)](const std::string& parameter) {
+      return !is_adapter_name(parameter) && !is_head(parameter) && !is_beside(parameter);
+    };
   }
   network.changes = std::move(changes);
   network.traces = std::make_shared<TraceCache>();
@@ -94,4 +94,4 @@ void TraceCache::let_graphs_go() {
   evaluation_ = {};
 }
 
-}  // namespace snug
+}  // namespace snug::compile

@@ -12,7 +12,7 @@
 
 #include "compile/network_def.h"
 
-namespace snug {
+namespace snug::compile {
 
 /// A parameter or a buffer.
 struct Weight {
@@ -59,4 +59,4 @@ class TraceCache {
   std::optional<std::vector<Weight>> weights_;
 };
 
-}  // namespace snug
+}  // namespace snug::compile

@@ -9,7 +9,7 @@
 #include "base/stop.h"
 #include "compile/rewriter.h"
 
-namespace snug {
+namespace snug::compile {
 namespace {
 
 /// The accumulating form of `producer`, or a node without op where it has none.
@@ -63,4 +63,4 @@ Graph fuse_accumulate(Graph graph, const OpRegistry& registry) {
   return rewriter.take();
 }
 
-}  // namespace snug
+}  // namespace snug::compile

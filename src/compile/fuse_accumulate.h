@@ -10,8 +10,8 @@
 
 #include "graph/op_def.h"
 
-namespace snug {
+namespace snug::compile {
 
 [[nodiscard]] Graph fuse_accumulate(Graph graph, const OpRegistry& registry);
 
-}  // namespace snug
+}  // namespace snug::compile

@@ -9,7 +9,7 @@
 #include "graph/op_def.h"
 #include "graph/storage.h"
 
-namespace snug {
+namespace snug::compile {
 namespace {
 
 // What writes its output over an input, as far as graph and op alone decide it. A storage is named
@@ -181,4 +181,4 @@ OpGroups group_ops(const Graph& graph, const Backend& backend) {
   return groups;
 }
 
-}  // namespace snug
+}  // namespace snug::compile

@@ -18,7 +18,7 @@
 #include "graph/graph.h"
 #include "plan/problem/plan.h"
 
-namespace snug {
+namespace snug::compile {
 
 struct OpGroups {
   IdVector<plan::OpId, std::vector<NodeId>> nodes;  // run in this order; views are in none
@@ -29,4 +29,4 @@ struct OpGroups {
 
 [[nodiscard]] OpGroups group_ops(const Graph& graph, const Backend& backend);
 
-}  // namespace snug
+}  // namespace snug::compile

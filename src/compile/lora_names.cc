@@ -25,7 +25,7 @@ Number value_of(const std::vector<LoraRule<Number>>& rules, const std::string& w
 
 }  // namespace
 
-namespace train {
+namespace compile {
 
 void refuse_lora(const std::string& what, const std::string& hint) {
   throw Error(ErrorCode::bad_config, "lora", what, hint);
@@ -45,10 +45,10 @@ Expression lora_expression(const std::string& pattern, const std::string& text) 
   }
 }
 
-}  // namespace train
+}  // namespace compile
 
 AdapterNames adapter_names(const std::string& weight) {
-  const std::string map = train::module_of(weight);
+  const std::string map = compile::module_of(weight);
   return {map + kA, map + kB};
 }
 
@@ -58,8 +58,8 @@ bool is_adapter_name(const std::string& weight) {
 
 // PEFT's get_pattern_key.
 bool is_rule_for(const std::string& expression, const std::string& weight) {
-  return train::lora_expression(expression, "(.*\\.)?(" + expression + ")")
-      .matches(train::module_of(weight));
+  return compile::lora_expression(expression, "(.*\\.)?(" + expression + ")")
+      .matches(compile::module_of(weight));
 }
 
 AdapterSize adapter_size(const LoraOptions& lora, const std::string& weight) {

@@ -8,7 +8,7 @@
 #include "base/expression.h"
 #include "snug/lora.h"
 
-namespace snug::train {
+namespace snug::compile {
 
 [[noreturn]] void refuse_lora(const std::string& what, const std::string& hint);
 
@@ -18,4 +18,4 @@ inline constexpr std::string_view kBiasEnd = ".bias";
 /// The expression of `text`, which the user wrote as `pattern`. Throws Error{bad_config} at "lora".
 [[nodiscard]] Expression lora_expression(const std::string& pattern, const std::string& text);
 
-}  // namespace snug::train
+}  // namespace snug::compile

@@ -12,7 +12,10 @@
 #include "graph/node_classes.h"
 #include "graph/op_def.h"
 
-namespace snug {
+namespace snug::compile {
+
+using runtime::Lowered;
+
 namespace {
 
 // FNV-1a; equal signatures make equal blocks, so the value must not depend on the run. A text that
@@ -220,4 +223,4 @@ Lowered lower_groups(const Graph& graph, OpGroups groups, const Backend& backend
   return out;
 }
 
-}  // namespace snug
+}  // namespace snug::compile

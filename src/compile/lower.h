@@ -6,12 +6,12 @@
 #include "compile/group_ops.h"
 #include "runtime/lowered.h"
 
-namespace snug {
+namespace snug::compile {
 
 /// Selects a kernel for every node; throws what Backend::select throws. `pieces`: how many such
 /// programs are one batch. Whether operands come from memory is decided for the batch in one piece,
 /// as if its pieces found nothing in a cache that the whole does not: measured, they gain nothing.
-[[nodiscard]] Lowered lower_groups(const Graph& graph, OpGroups groups, const Backend& backend,
-                                   int64_t pieces);
+[[nodiscard]] runtime::Lowered lower_groups(const Graph& graph, OpGroups groups,
+                                            const Backend& backend, int64_t pieces);
 
-}  // namespace snug
+}  // namespace snug::compile

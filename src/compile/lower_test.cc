@@ -7,7 +7,7 @@
 #include "graph/builder.h"
 #include "ops/registry.h"
 
-namespace snug {
+namespace snug::compile {
 namespace {
 
 // One second with operands in a cache as they usually do, three from memory, `saved` less where
@@ -40,16 +40,20 @@ class Priced final : public Backend {
 
 // The first op reads a weight of `rows` x 64 floats, the second what the first made; both outputs
 // stay.
-Lowered two_ops(int64_t rows, int64_t pieces, double saved = 0) {
+runtime::Lowered two_ops(int64_t rows, int64_t pieces, double saved = 0) {
   GraphBuilder builder(op_registry(), "two");
   const ValueId weight = builder.parameter("w", {DType::f32, {rows, 64}});
   const ValueId first = builder.op1("exp", {weight});
   builder.mark_output(first, "first");
   builder.mark_output(builder.op1("exp", {first}), "second");
-  return train::lower(builder.graph(), Priced(saved), pieces);
+  return lower(builder.graph(), Priced(saved), pieces);
 }
-double first_seconds(const Lowered& lowered) { return lowered.problem.ops.front().seconds; }
-double second_seconds(const Lowered& lowered) { return lowered.problem.ops.back().seconds; }
+double first_seconds(const runtime::Lowered& lowered) {
+  return lowered.problem.ops.front().seconds;
+}
+double second_seconds(const runtime::Lowered& lowered) {
+  return lowered.problem.ops.back().seconds;
+}
 
 TEST(Lower, operands_beyond_the_cache_have_the_price_of_memory) {
   EXPECT_EQ(second_seconds(two_ops(1, 1)), 1);
@@ -78,4 +82,4 @@ TEST(Lower, only_operands_about_as_large_as_the_cache_make_it_uncertain) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::compile

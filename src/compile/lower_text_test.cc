@@ -7,7 +7,7 @@
 #include "graph/text.h"
 #include "ops/registry.h"
 
-namespace snug {
+namespace snug::compile {
 namespace {
 
 // Every kernel needs `scratch` bytes for each letter of its op's name; nothing runs.
@@ -57,7 +57,7 @@ std::string text_of(const plan::Problem& problem) {
 
 std::string lowered(const std::string& body, int64_t scratch_bytes = 0) {
   const Graph graph = parse_graph("graph \"g\" {\n" + body + "}\n", op_registry());
-  return text_of(train::lower(graph, Sized(scratch_bytes)).problem);
+  return text_of(lower(graph, Sized(scratch_bytes)).problem);
 }
 
 TEST(Lower_text, ops_read_and_write_storages_of_whole_units) {
@@ -226,7 +226,7 @@ TEST(Lower_text, equal_steps_have_equal_signatures_and_others_do_not) {
       "  %3 = slice(%0) {axis=1, start=0, stop=2} : f32[4,2] @\"step.2\" forward\n"
       "  output \"a\" %1\n  output \"b\" %2\n  output \"c\" %3\n}\n",
       op_registry());
-  const plan::Problem problem = train::lower(graph, Sized(0)).problem;
+  const plan::Problem problem = lower(graph, Sized(0)).problem;
   EXPECT_EQ(problem.ops[plan::OpId(0)].signature, problem.ops[plan::OpId(1)].signature);
   EXPECT_NE(problem.ops[plan::OpId(0)].signature, problem.ops[plan::OpId(2)].signature);
   EXPECT_EQ(problem.ops[plan::OpId(1)].scope, "step.1");
@@ -242,11 +242,11 @@ TEST(Lower_text, an_op_is_expensive_where_one_of_its_nodes_is) {
       "  %3 = sum_squares(%2) : f32[] @\"\" forward\n"
       "  output \"y\" %2\n  output \"n\" %3\n}\n",
       op_registry());
-  const plan::Problem problem = train::lower(graph, Sized(0)).problem;
+  const plan::Problem problem = lower(graph, Sized(0)).problem;
   ASSERT_EQ(problem.ops.size(), 2u);
   EXPECT_TRUE(problem.ops[plan::OpId(0)].is_expensive);
   EXPECT_FALSE(problem.ops[plan::OpId(1)].is_expensive);
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::compile

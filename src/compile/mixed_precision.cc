@@ -12,7 +12,7 @@
 #include "ops/elementwise/elementwise.h"
 #include "snug/error.h"
 
-namespace snug {
+namespace snug::compile {
 namespace {
 
 constexpr const char* kOption = "precision_overrides";
@@ -273,4 +273,4 @@ Graph apply_mixed_precision(Graph graph, const MixedPrecision& precision,
   return HalfCasts(std::move(graph), half, registry).run(is_painted);
 }
 
-}  // namespace snug
+}  // namespace snug::compile

@@ -16,7 +16,7 @@
 #include "compile/changes.h"
 #include "graph/op_def.h"
 
-namespace snug {
+namespace snug::compile {
 
 /// Whether each node stores 16 bits. Throws Error{bad_config} for an override that matches no node
 /// which it could change, or whose 16 bits are not those of the others.
@@ -25,4 +25,4 @@ namespace snug {
 [[nodiscard]] Graph apply_mixed_precision(Graph graph, const MixedPrecision& precision,
                                           const OpRegistry& registry);
 
-}  // namespace snug
+}  // namespace snug::compile

@@ -11,7 +11,7 @@
 #include "ops/registry.h"
 #include "snug/error.h"
 
-namespace snug {
+namespace snug::compile {
 namespace {
 
 constexpr int64_t kSize = 4;
@@ -199,4 +199,4 @@ TEST(Mixed_precision, overrides_that_change_nothing_are_refused) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::compile

@@ -4,7 +4,7 @@
 #include "ops/fed_names.h"
 #include "ops/registry.h"
 
-namespace snug {
+namespace snug::compile {
 
 const OpRegistry& ops_of(const NetworkDef& network) {
   return network.ops != nullptr ? *network.ops : op_registry();
@@ -15,4 +15,4 @@ ValueId random_key_of(GraphBuilder& builder) {
   return own != kNone ? own : builder.input(kRandomKey, {DType::i64, {3}});
 }
 
-}  // namespace snug
+}  // namespace snug::compile

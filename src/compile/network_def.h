@@ -14,7 +14,7 @@
 #include "snug/draw_numbering.h"
 #include "snug/lengths.h"
 
-namespace snug {
+namespace snug::compile {
 
 class TraceCache;  // compile/forward.h
 
@@ -61,4 +61,4 @@ struct NetworkDef {
 /// The value that ops which draw are fed: the network's own where it draws, too, else a new input.
 [[nodiscard]] ValueId random_key_of(GraphBuilder& builder);
 
-}  // namespace snug
+}  // namespace snug::compile

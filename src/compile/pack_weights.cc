@@ -13,7 +13,7 @@
 #include "compile/rewriter.h"
 #include "ops/packed_matmul/packed_matmul.h"
 
-namespace snug {
+namespace snug::compile {
 namespace {
 
 // Packing takes as long as using the weight for some ten rows, and of 256 rows a product gains no
@@ -99,4 +99,4 @@ size_t count_packings(const Graph& graph) {
       [](const Node& node) { return node.phase == Phase::prologue && is_packing(node); }));
 }
 
-}  // namespace snug
+}  // namespace snug::compile

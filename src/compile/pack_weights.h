@@ -17,7 +17,7 @@
 
 #include "graph/op_def.h"
 
-namespace snug {
+namespace snug::compile {
 
 /// What is packed: the same in the programs of all lengths and in that of the prologue, so it is
 /// found in one of them and carried to the others (Recipe).
@@ -46,4 +46,4 @@ struct PackedWeights {
 /// How many there are.
 [[nodiscard]] size_t count_packings(const Graph& graph);
 
-}  // namespace snug
+}  // namespace snug::compile

@@ -8,7 +8,7 @@
 #include "graph/text.h"
 #include "ops/registry.h"
 
-namespace snug {
+namespace snug::compile {
 namespace {
 
 Graph parsed(const std::string& body) {
@@ -102,4 +102,4 @@ TEST(Pack_weights, of_many_rows_stay) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::compile

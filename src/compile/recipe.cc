@@ -8,7 +8,7 @@
 #include "base/wildcard.h"
 #include "snug/error.h"
 
-namespace snug::train {
+namespace snug::compile {
 
 namespace {
 
@@ -92,4 +92,4 @@ std::vector<std::string> trainable_names(const std::vector<std::string>& names,
   return kept;
 }
 
-}  // namespace snug::train
+}  // namespace snug::compile

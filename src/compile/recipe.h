@@ -12,7 +12,7 @@
 #include "optim/optimizer.h"
 #include "optim/state_storage.h"
 
-namespace snug::train {
+namespace snug::compile {
 
 struct Recipe {
   optim::Options optimizer;
@@ -45,4 +45,4 @@ struct Recipe {
     const std::vector<std::string>& names, const std::vector<std::string>& freeze,
     const std::function<bool(const std::string&)>& is_frozen = nullptr);
 
-}  // namespace snug::train
+}  // namespace snug::compile

@@ -7,7 +7,7 @@
 #include "graph/text.h"
 #include "plan/problem/json.h"
 
-namespace snug::train {
+namespace snug::compile {
 namespace {
 
 std::string result_of(const Graph& graph) {
@@ -47,4 +47,4 @@ void Recorder::add(const Compiled& compiled) {
   stages_.push_back(std::move(record));
 }
 
-}  // namespace snug::train
+}  // namespace snug::compile

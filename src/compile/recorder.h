@@ -7,7 +7,7 @@
 
 #include "compile/rewrite.h"
 
-namespace snug::train {
+namespace snug::compile {
 
 /// What of a compilation is written down.
 enum class Records : uint8_t { none, results, texts };
@@ -35,4 +35,4 @@ class Recorder {
   std::vector<StageRecord> stages_;
 };
 
-}  // namespace snug::train
+}  // namespace snug::compile

@@ -6,7 +6,7 @@
 
 #include "compile/rewriter.h"
 
-namespace snug {
+namespace snug::compile {
 
 Graph remove_dead(Graph graph, const OpRegistry& registry) {
   IdVector<ValueId, bool> is_read(graph.values.size(), false);  // by a node that is needed
@@ -30,4 +30,4 @@ Graph remove_dead(Graph graph, const OpRegistry& registry) {
   return rewriter.take();
 }
 
-}  // namespace snug
+}  // namespace snug::compile

@@ -8,8 +8,8 @@
 
 #include "graph/op_def.h"
 
-namespace snug {
+namespace snug::compile {
 
 [[nodiscard]] Graph remove_dead(Graph graph, const OpRegistry& registry);
 
-}  // namespace snug
+}  // namespace snug::compile

@@ -7,7 +7,7 @@
 #include "base/stop.h"
 #include "graph/verify.h"
 
-namespace snug::train {
+namespace snug::compile {
 
 Graph run_stage(const char* name, const CompileHooks& hooks, const std::function<Graph()>& make) {
   using Clock = std::chrono::steady_clock;
@@ -33,4 +33,4 @@ Graph run_rewrites(std::span<const Rewrite> rewrites, Graph graph, const Job& jo
   return graph;
 }
 
-}  // namespace snug::train
+}  // namespace snug::compile

@@ -11,14 +11,14 @@
 #include "compile/recipe.h"
 #include "runtime/lowered.h"
 
-namespace snug::train {
+namespace snug::compile {
 
 /// What stands after a stage.
 struct Compiled {
   const char* stage = "";
   double seconds = 0;
-  const Graph* graph = nullptr;      // of a rewrite
-  const Lowered* lowered = nullptr;  // of the last stage
+  const Graph* graph = nullptr;               // of a rewrite
+  const runtime::Lowered* lowered = nullptr;  // of the last stage
 };
 struct CompileHooks {
   /// For `snug explain`, dumps and tests; every graph was verified. Empty: graphs are verified in
@@ -61,4 +61,4 @@ struct Rewrite {
 /// Those that apply, in order.
 [[nodiscard]] Graph run_rewrites(std::span<const Rewrite> rewrites, Graph graph, const Job& job);
 
-}  // namespace snug::train
+}  // namespace snug::compile

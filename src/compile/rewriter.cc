@@ -6,7 +6,7 @@
 #include "base/check.h"
 #include "graph/text.h"
 
-namespace snug {
+namespace snug::compile {
 
 Rewriter::Rewriter(Graph graph, const OpRegistry& registry)
     : GraphBuilder(registry, std::move(graph)) {
@@ -119,4 +119,4 @@ Graph compact(Graph graph) {
   return out;
 }
 
-}  // namespace snug
+}  // namespace snug::compile

@@ -22,7 +22,7 @@
 #include "base/stop.h"
 #include "graph/builder.h"
 
-namespace snug {
+namespace snug::compile {
 
 class Rewriter final : public GraphBuilder {
  public:
@@ -71,4 +71,4 @@ class Rewriter final : public GraphBuilder {
 /// order; producers and output indices are taken from the nodes.
 [[nodiscard]] Graph compact(Graph graph);
 
-}  // namespace snug
+}  // namespace snug::compile

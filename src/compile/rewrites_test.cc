@@ -12,7 +12,7 @@
 #include "ops/registry.h"
 #include "snug/error.h"
 
-namespace snug {
+namespace snug::compile {
 namespace {
 
 Graph parsed(const std::string& body) {
@@ -276,4 +276,4 @@ TEST(Rewrites, random_graphs_stay_whole) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::compile

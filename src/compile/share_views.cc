@@ -8,7 +8,7 @@
 
 #include "compile/rewriter.h"
 
-namespace snug {
+namespace snug::compile {
 
 Graph share_views(Graph graph, const OpRegistry& registry) {
   using Key =
@@ -30,4 +30,4 @@ Graph share_views(Graph graph, const OpRegistry& registry) {
   return rewriter.take();
 }
 
-}  // namespace snug
+}  // namespace snug::compile

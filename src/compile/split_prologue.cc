@@ -11,7 +11,7 @@
 #include "compile/rewriter.h"
 #include "graph/op_def.h"
 
-namespace snug {
+namespace snug::compile {
 namespace {
 
 bool is_view(const Node& node) { return node.op->alias->kind == AliasKind::view; }
@@ -142,4 +142,4 @@ bool makes_all(const Graph& prologue, const Graph& program) {
   });
 }
 
-}  // namespace snug
+}  // namespace snug::compile

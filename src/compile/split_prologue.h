@@ -11,7 +11,7 @@
 
 #include "graph/graph.h"
 
-namespace snug {
+namespace snug::compile {
 
 struct WithPrologue {
   Graph main;
@@ -25,4 +25,4 @@ struct WithPrologue {
 /// own, and packed weights are training's alone.
 [[nodiscard]] bool makes_all(const Graph& prologue, const Graph& program);
 
-}  // namespace snug
+}  // namespace snug::compile

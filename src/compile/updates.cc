@@ -11,7 +11,7 @@
 #include "compile/value_names.h"
 #include "graph/storage.h"
 
-namespace snug::train {
+namespace snug::compile {
 namespace {
 
 std::vector<std::string> names_of(const std::vector<Weight>& weights) {
@@ -126,4 +126,4 @@ Graph append_update_program(Graph graph, const Recipe& recipe, const std::vector
   return builder.take();
 }
 
-}  // namespace snug::train
+}  // namespace snug::compile

@@ -10,7 +10,7 @@
 #include "compile/forward.h"
 #include "compile/recipe.h"
 
-namespace snug::train {
+namespace snug::compile {
 
 /// The parameters that a recipe trains, in order. Throws what trainable_names() throws.
 [[nodiscard]] std::vector<Weight> trained_of(const std::vector<Weight>& weights,
@@ -51,4 +51,4 @@ void append_clipped_updates(GraphBuilder& builder, const Recipe& recipe,
                                           const std::vector<Weight>& weights,
                                           const OpRegistry& registry);
 
-}  // namespace snug::train
+}  // namespace snug::compile

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <string>
 
-namespace snug::train {
+namespace snug::compile {
 
 inline constexpr const char* kLossName = "loss";           // f32[]: output, a micro-batch's share
 inline constexpr const char* kHyperName = "hyper";         // f32[4]: optim::fed_values
@@ -28,4 +28,4 @@ inline constexpr const char* kKeptBufferPrefix = "kept_buffer.";
   return rate == 0 ? kHyperName : kHyperName + ("." + std::to_string(rate));
 }
 
-}  // namespace snug::train
+}  // namespace snug::compile

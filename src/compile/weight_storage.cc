@@ -16,7 +16,7 @@
 #include "snug/error.h"
 #include "snug/lora.h"
 
-namespace snug::train {
+namespace snug::compile {
 namespace {
 
 constexpr int64_t kLeastElements = 4096;
@@ -240,4 +240,4 @@ Graph read_directly(Graph graph, const OpRegistry& ops) {
   return rewriter.take();
 }
 
-}  // namespace snug::train
+}  // namespace snug::compile

@@ -18,7 +18,7 @@
 
 #include "compile/network_def.h"
 
-namespace snug::train {
+namespace snug::compile {
 
 inline constexpr const char* kScalesSuffix = ".scales";
 
@@ -39,4 +39,4 @@ inline constexpr const char* kScalesSuffix = ".scales";
 /// Whether a resident value is a weight that is stored so.
 [[nodiscard]] bool is_coded_weight(ValueKind kind, DType dtype);
 
-}  // namespace snug::train
+}  // namespace snug::compile

@@ -13,7 +13,7 @@
 #include "io/test_folder.h"
 #include "models/registry.h"
 
-namespace snug {
+namespace snug::config {
 namespace {
 
 RunConfig from_yaml(const std::string& yaml, const ConfigOverrides& overrides = {}) {
@@ -532,7 +532,7 @@ TEST(ConfigArguments, an_amount_of_memory_may_be_typed_as_it_is_printed) {
 TEST(Options, every_key_of_a_model_family_is_a_key) {
   for (const models::ModelFamily* family : models::model_families()) {
     for (const models::ModelKey& key : *family->info().keys)
-      EXPECT_NE(config::find_option(key.name), nullptr) << key.name;
+      EXPECT_NE(find_option(key.name), nullptr) << key.name;
   }
 }
 
@@ -631,4 +631,4 @@ TEST(ConfigDocs, the_pages_are_those_of_the_tables) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::config

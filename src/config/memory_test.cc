@@ -9,7 +9,7 @@
 #include "io/file.h"
 #include "io/test_folder.h"
 
-namespace snug {
+namespace snug::config {
 namespace {
 
 constexpr int64_t kMiB = int64_t{1} << 20;
@@ -196,22 +196,22 @@ TEST(Memory, what_others_leave_is_the_least_of_the_groups_and_the_machine) {
 
 TEST(Cores, the_tightest_quota_of_the_group_and_its_ancestors_counts) {
   FakeMachine machine(1000);
-  EXPECT_FALSE(config::group_cores(machine.root()).has_value());
+  EXPECT_FALSE(group_cores(machine.root()).has_value());
   mount_v2(machine, "/a/b");
   machine.put("/sys/fs/cgroup/a/b/cpu.max", "max 100000\n");
-  EXPECT_FALSE(config::group_cores(machine.root()).has_value());
+  EXPECT_FALSE(group_cores(machine.root()).has_value());
   machine.put("/sys/fs/cgroup/a/cpu.max", "150000 100000\n");
-  EXPECT_DOUBLE_EQ(config::group_cores(machine.root()).value_or(0), 1.5);
+  EXPECT_DOUBLE_EQ(group_cores(machine.root()).value_or(0), 1.5);
   machine.put("/sys/fs/cgroup/a/b/cpu.max", "20000 50000\n");
-  EXPECT_DOUBLE_EQ(config::group_cores(machine.root()).value_or(0), 0.4);
+  EXPECT_DOUBLE_EQ(group_cores(machine.root()).value_or(0), 0.4);
   FakeMachine v1(1000);
   mount_v1(v1, "/jobs/7");
   v1.put("/proc/self/cgroup", "3:cpu,cpuacct:/jobs/7\n0::/\n");
   v1.put("/sys/fs/cgroup/cpu/jobs/7/cpu.cfs_quota_us", "-1\n");
   v1.put("/sys/fs/cgroup/cpu/jobs/7/cpu.cfs_period_us", "100000\n");
-  EXPECT_FALSE(config::group_cores(v1.root()).has_value());
+  EXPECT_FALSE(group_cores(v1.root()).has_value());
   v1.put("/sys/fs/cgroup/cpu/jobs/7/cpu.cfs_quota_us", "250000\n");
-  EXPECT_DOUBLE_EQ(config::group_cores(v1.root()).value_or(0), 2.5);
+  EXPECT_DOUBLE_EQ(group_cores(v1.root()).value_or(0), 2.5);
 }
 
 TEST(Memory, budgets_resolve_to_whole_pages) {
@@ -257,4 +257,4 @@ TEST(Memory, the_resident_set_and_its_peak_are_measured) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::config

@@ -13,7 +13,7 @@
 #include "io/json_tree.h"
 #include "io/test_folder.h"
 
-namespace snug {
+namespace snug::config {
 namespace {
 
 RunConfig from_line(const ConfigOverrides& overrides) {
@@ -43,11 +43,10 @@ TEST(TrainingArguments, the_rows_are_the_fields_of_the_package) {
   for (int64_t i = 0; i < package.at("fields").size(); ++i)
     wanted.insert(package.at("fields").at(i).get_string("name"));
   for (const std::string& name : strings_of(package.at("gone"))) wanted.insert(name);
-  for (const config::TrainingArgument& row : config::training_arguments()) {
+  for (const TrainingArgument& row : training_arguments()) {
     rows.insert(std::string(row.name));
     EXPECT_FALSE(row.meaning.empty()) << row.name;
-    EXPECT_EQ(row.fate == config::FieldFate::kept, config::find_option(row.name) != nullptr)
-        << row.name;
+    EXPECT_EQ(row.fate == FieldFate::kept, find_option(row.name) != nullptr) << row.name;
   }
   EXPECT_EQ(rows, wanted);
 }
@@ -86,7 +85,7 @@ TEST(TrainingArguments, defaults_of_the_package_are_taken_together) {
 TEST(TrainingArguments, no_value_of_any_field_is_without_effect_in_silence) {
   const char* values[] = {"true", "False", "none", "",      "7",    "0",      "0.5", "-1",
                           "no",   "epoch", "best", "steps", "auto", "{a: 1}", "x y", "[]"};
-  for (const config::TrainingArgument& row : config::training_arguments()) {
+  for (const TrainingArgument& row : training_arguments()) {
     const std::string name(row.name);
     for (const char* value : values) {
       try {
@@ -109,7 +108,7 @@ TEST(TrainingArguments, every_optimizer_and_schedule_is_taken_or_refused) {
     if (option.name == "lr_scheduler_type")
       taken.insert(option.allowed.begin(), option.allowed.end());
   }
-  for (const config::ForeignOptimizer& row : config::foreign_optimizers()) {
+  for (const ForeignOptimizer& row : foreign_optimizers()) {
     if (!row.optim.empty()) taken.insert(std::string(row.name));
   }
   const io::JsonValue package = io::parse_json(package_text(), "package");
@@ -123,7 +122,7 @@ TEST(TrainingArguments, every_optimizer_and_schedule_is_taken_or_refused) {
       refused.insert(value);
       // Each is known, and says what to give in its place.
       const bool is_schedule = std::string_view(key) == "lr_scheduler_type";
-      EXPECT_TRUE(is_schedule || config::find_foreign_optimizer(value) != nullptr) << value;
+      EXPECT_TRUE(is_schedule || find_foreign_optimizer(value) != nullptr) << value;
       EXPECT_ERROR((void)from_line({{key, value}}), value);
       EXPECT_ERROR((void)from_line({{key, value}}), "hint:");
       EXPECT_ERROR((void)from_line({{key, value}}), "give ");
@@ -460,4 +459,4 @@ TEST(TrainingArguments, words_of_the_command_line_are_split_as_those_of_keys) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::config

@@ -15,6 +15,12 @@
 #include "snug/error.h"
 
 namespace snug {
+
+using network::check_name;
+using network::require_network;
+using network::tensor_in;
+using network::value_of;
+
 namespace {
 
 [[noreturn]] void fail(const NetworkBuilder& builder, const std::string& what,
@@ -63,7 +69,7 @@ ValueId row_weights_like(NetworkBuilder::State& state, const Shape& shape) {
   return reshape(state.graph, state.row_weights, ones);
 }
 
-ValueId inverse_total(NetworkBuilder::State& state, MeanTotal total) {
+ValueId inverse_total(NetworkBuilder::State& state, network::MeanTotal total) {
   const size_t index = state.means.size();
   total.name = kInverseTotal + (index == 0 ? std::string() : "." + std::to_string(index));
   add_fact(state.facts.means, total);
@@ -74,7 +80,7 @@ bool is_fed(const GraphBuilder& graph, ValueId id, const NetworkFacts& facts) {
   const Value& value = graph.graph().value(id);
   return value.kind == ValueKind::input &&
          std::any_of(facts.inputs.begin(), facts.inputs.end(),
-                     [&](const FedInput& input) { return input.name == value.name; });
+                     [&](const network::FedInput& input) { return input.name == value.name; });
 }
 
 // A weight for every element of `values`: the caller's, times that of the row.
@@ -90,18 +96,18 @@ ValueId all_weights(NetworkBuilder::State& state, const Shape& shape, ValueId we
 
 }  // namespace
 
-void check_name(const NetworkBuilder& builder, const std::string& name) {
+void network::check_name(const NetworkBuilder& builder, const std::string& name) {
   const auto is_or_begins = [&](const std::string& word) {
     return name == word || name.starts_with(word + ".");
   };
   for (const char* word :
-       {kRowWeights, kInverseTotal, kRandomKey, train::kLossName, train::kHyperName,
-        train::kGradNormName, train::kLossScaleName, train::kFoundFactorName,
-        train::kClipFactorName, train::kLossUnscaleName}) {
+       {kRowWeights, kInverseTotal, kRandomKey, compile::kLossName, compile::kHyperName,
+        compile::kGradNormName, compile::kLossScaleName, compile::kFoundFactorName,
+        compile::kClipFactorName, compile::kLossUnscaleName}) {
     if (is_or_begins(word))
       fail(builder, "the name '" + name + "' is taken by training itself", "choose another name");
   }
-  for (const std::string prefix : {train::kGradientPrefix, train::kKeptBufferPrefix}) {
+  for (const std::string prefix : {compile::kGradientPrefix, compile::kKeptBufferPrefix}) {
     if (name.starts_with(prefix))
       fail(builder, "names do not begin with '" + prefix + "': '" + name + "'",
            "choose another name");
@@ -109,7 +115,8 @@ void check_name(const NetworkBuilder& builder, const std::string& name) {
   if (name.empty()) fail(builder, "a value needs a name");
 }
 
-void record_rule(const NetworkBuilder& builder, const std::string& weight, const InitRule& rule) {
+void network::record_rule(const NetworkBuilder& builder, const std::string& weight,
+                          const InitRule& rule) {
   NetworkBuilder::State& state = builder.state();
   ++state.uses[weight];
   if (!state.graph.shares_weights()) {
@@ -122,23 +129,25 @@ void record_rule(const NetworkBuilder& builder, const std::string& weight, const
   state.facts.init.emplace(weight, rule);
 }
 
-ValueId shared_random_key(NetworkBuilder& builder) {
+ValueId network::shared_random_key(NetworkBuilder& builder) {
   NetworkBuilder::State& state = builder.state();
-  if (state.random_key == kNone) state.random_key = random_key_of(state.graph);
+  if (state.random_key == kNone) state.random_key = compile::random_key_of(state.graph);
   return state.random_key;
 }
 
-void require_network(const NetworkBuilder& builder, const char* call) {
+void network::require_network(const NetworkBuilder& builder, const char* call) {
   if (builder.state().is_gradient)
     fail(builder, std::string(call) + " is called in the gradient of an op",
          "build it of the op's operands: their shapes say how many rows there are");
 }
 
-ValueId value_of(const NetworkBuilder& builder, const Tensor& tensor, const char* what) {
+ValueId network::value_of(const NetworkBuilder& builder, const Tensor& tensor, const char* what) {
   return ValueId(builder.id_of(tensor, what));
 }
 
-Tensor tensor_in(NetworkBuilder& builder, ValueId id) { return builder.tensor_of(id.number()); }
+Tensor network::tensor_in(NetworkBuilder& builder, ValueId id) {
+  return builder.tensor_of(id.number());
+}
 
 TensorType Tensor::type() const { return builder().state().graph.graph().type(ValueId(id_)); }
 
@@ -186,7 +195,7 @@ Tensor NetworkBuilder::input(const std::string& name, const RowShape& row_shape,
   require_network(*this, "input()");
   check_name(*this, name);
   if (dtype == DType::i64) fail(*this, "the input '" + name + "' has elements of i64", "use i32");
-  FedInput input{.name = name, .dtype = dtype, .row_shape = {}, .length = {}};
+  network::FedInput input{.name = name, .dtype = dtype, .row_shape = {}, .length = {}};
   Shape shape = {rows()};
   for (const RowShape::Axis& axis : row_shape.axes()) {
     if (axis.length() && shape.size() > 1)
@@ -208,7 +217,7 @@ Tensor NetworkBuilder::parameter(const std::string& name, const Shape& shape,
   check_name(*this, full);
   check_sizes(*this, full, shape);
   check_rule(*this, full, init);
-  record_rule(*this, full, init);
+  network::record_rule(*this, full, init);
   return tensor_in(*this, state_.graph.parameter(full, {DType::f32, shape}));
 }
 
@@ -218,7 +227,7 @@ Tensor NetworkBuilder::buffer(const std::string& name, const Shape& shape, const
   check_name(*this, full);
   check_sizes(*this, full, shape);
   check_rule(*this, full, init);
-  record_rule(*this, full, init);
+  network::record_rule(*this, full, init);
   return tensor_in(*this, state_.graph.buffer(full, {DType::f32, shape}));
 }
 
@@ -261,7 +270,7 @@ Tensor NetworkBuilder::weighted_mean(const Tensor& values, const Tensor& weights
   const Shape shape = graph.shape(x);
   if (shape.empty() || shape[0] != rows())
     fail(*this, "a mean is taken over (rows, ...), not " + to_string(values.type()));
-  MeanTotal total{.name = {}, .weights = {}, .each = product_from(shape, 1)};
+  network::MeanTotal total{.name = {}, .weights = {}, .each = product_from(shape, 1)};
   ValueId given = kNone;
   if (weights) {
     given = value_of(*this, weights, "weights");
@@ -307,7 +316,7 @@ Tensor NetworkBuilder::cross_entropy(const Tensor& logits, const Tensor& labels,
   // shape. Of computed ones all do, so -100 is refused among them like any other that is no class.
   const ValueId fed = storage_of(graph.graph(), y);
   const bool are_fed = is_fed(graph, fed, state_.facts);
-  MeanTotal total{.name = {}, .weights = {}, .each = count / rows()};
+  network::MeanTotal total{.name = {}, .weights = {}, .each = count / rows()};
   if (are_fed) {
     total.weights = graph.graph().value(fed).name;
     total.each = 1;

@@ -10,7 +10,7 @@
 #include "ops/registry.h"
 #include "snug/error.h"
 
-namespace snug {
+namespace snug::network {
 namespace {
 
 using SharedOp = std::shared_ptr<const CustomOp>;
@@ -60,7 +60,7 @@ std::vector<TensorType> infer(const CustomOp& op, const InferArgs& args) {
 
 // The op's own builder calls, on the graph that the backward part is appended to.
 std::vector<ValueId> gradient_of(const CustomOp& op, const VjpArgs& args) {
-  static const BuildRequest request;  // a gradient knows its operands' shapes only
+  static const compile::BuildRequest request;  // a gradient knows its operands' shapes only
   NetworkFacts unused;
   NetworkBuilder::State state{
       .graph = args.builder, .request = request, .facts = unused, .is_gradient = true};
@@ -170,4 +170,4 @@ std::shared_ptr<const OpRegistry> registry_with(const std::vector<SharedOp>& ops
   return {holder, holder->registry.get()};
 }
 
-}  // namespace snug
+}  // namespace snug::network

@@ -6,7 +6,7 @@
 #include "base/id_vector.h"
 #include "network/facts.h"
 
-namespace snug {
+namespace snug::network {
 namespace {
 
 // By value: whether a value that is fed is behind it. The key of random numbers is none: it has the
@@ -43,10 +43,10 @@ std::vector<NodeId> draws_of_constants(const Graph& graph) {
 }  // namespace
 
 void draw_once_for_all_rows(const Network& network, const OpRegistry& ops,
-                            const BuildRequest& request, GraphBuilder& graph) {
+                            const compile::BuildRequest& request, GraphBuilder& graph) {
   const std::vector<NodeId> draws = draws_of_constants(graph.graph());
   if (draws.empty()) return;
-  BuildRequest other_request = request;
+  compile::BuildRequest other_request = request;
   ++other_request.rows;
   GraphBuilder builder(ops, network.name());
   NetworkFacts unused;
@@ -65,4 +65,4 @@ void draw_once_for_all_rows(const Network& network, const OpRegistry& ops,
   graph = GraphBuilder(ops, std::move(changed));
 }
 
-}  // namespace snug
+}  // namespace snug::network

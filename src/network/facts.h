@@ -14,7 +14,7 @@
 #include "snug/custom_op.h"
 #include "snug/network.h"
 
-namespace snug {
+namespace snug::network {
 
 /// A value that is fed row by row: (rows, row_shape...).
 struct FedInput {
@@ -38,10 +38,14 @@ struct MeanTotal {
   bool operator==(const MeanTotal&) const = default;
 };
 
+}  // namespace snug::network
+
+namespace snug {
+
 struct NetworkFacts {
   std::map<std::string, InitRule> init;  // by weight
-  std::vector<FedInput> inputs;
-  std::vector<MeanTotal> means;
+  std::vector<network::FedInput> inputs;
+  std::vector<network::MeanTotal> means;
   std::vector<std::string> outputs;
   std::string coupling;       // of rows in training; empty: none
   std::string eval_coupling;  // in evaluation
@@ -65,7 +69,7 @@ struct NetworkFacts {
 
 struct NetworkBuilder::State {
   GraphBuilder& graph;
-  const BuildRequest& request;
+  const compile::BuildRequest& request;
   NetworkFacts& facts;
   ValueId row_weights = kNone;
   ValueId random_key = kNone;  // of the library's own ops
@@ -80,6 +84,10 @@ struct NetworkBuilder::State {
   std::vector<ValueId> by_row = {};  // values whose rows must depend on their own row only
   bool is_gradient = false;          // of a caller's op: it has operands, and no network around it
 };
+
+}  // namespace snug
+
+namespace snug::network {
 
 /// Public headers have plain numbers for values; none is a tensor that is not given. Throws
 /// Error{invalid_graph} for one that is not given, or of another building.
@@ -102,7 +110,7 @@ void record_rule(const NetworkBuilder& builder, const std::string& weight, const
 /// otherwise each micro-batch would have its own. What has rows is told by building the network
 /// once more, where it has such draws.
 void draw_once_for_all_rows(const Network& network, const OpRegistry& ops,
-                            const BuildRequest& request, GraphBuilder& graph);
+                            const compile::BuildRequest& request, GraphBuilder& graph);
 
 /// A network for two numbers of rows and the same lengths.
 struct RowProbe {
@@ -126,8 +134,8 @@ struct RowProbe {
 [[nodiscard]] std::string counted_padding(const Graph& graph, const Graph& shorter);
 
 /// Builds the network once. Returns the loss in training, kNone in evaluation; fills `facts`.
-ValueId build_network(const Network& network, GraphBuilder& graph, const BuildRequest& request,
-                      NetworkFacts& facts);
+ValueId build_network(const Network& network, GraphBuilder& graph,
+                      const compile::BuildRequest& request, NetworkFacts& facts);
 
 /// The network with its facts: what is `known` beforehand, and what its function says, here of one
 /// row of length 1. Planning then builds it for its programs only.
@@ -145,11 +153,11 @@ ValueId build_network(const Network& network, GraphBuilder& graph, const BuildRe
 /// find them; throws Error{invalid_graph} where the two contradict each other. `lengths`: of its
 /// programs, as SessionOptions has them.
 struct DescribedNetwork {
-  NetworkDef def;
+  compile::NetworkDef def;
   NetworkFacts facts;
 };
 [[nodiscard]] DescribedNetwork describe_network(const Network& network,
                                                 const std::vector<Lengths>& lengths,
                                                 DrawNumbering draws = DrawNumbering::operands);
 
-}  // namespace snug
+}  // namespace snug::network

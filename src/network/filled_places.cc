@@ -8,7 +8,7 @@
 
 #include "graph/op_def.h"
 
-namespace snug {
+namespace snug::network {
 namespace {
 
 constexpr double kFar = 1e4;  // beside which other numbers are small
@@ -122,4 +122,4 @@ Filled filled_by(const Node& node, const Filled& a, const Filled& b, const Fille
   return node.inputs.size() == 1 ? unary(node, a) : binary(op, a, b);
 }
 
-}  // namespace snug
+}  // namespace snug::network

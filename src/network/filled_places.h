@@ -11,7 +11,7 @@
 
 #include "graph/graph.h"
 
-namespace snug {
+namespace snug::network {
 
 struct Filled {
   static constexpr int64_t kAll = std::numeric_limits<int32_t>::max();
@@ -44,4 +44,4 @@ struct Filled {
 /// What fills the output of such an op; `b` and `c` count where it has so many operands.
 [[nodiscard]] Filled filled_by(const Node& node, const Filled& a, const Filled& b, const Filled& c);
 
-}  // namespace snug
+}  // namespace snug::network

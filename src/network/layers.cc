@@ -6,11 +6,15 @@
 #include "nn/layers.h"
 
 namespace snug {
+
+using network::tensor_in;
+using network::value_of;
+
 namespace {
 
 void record(const NetworkBuilder& builder, const std::string& layer, const std::string& weight,
             const InitRule& rule) {
-  record_rule(builder, nn::scoped(builder.state().graph, layer + "." + weight), rule);
+  network::record_rule(builder, nn::scoped(builder.state().graph, layer + "." + weight), rule);
 }
 
 }  // namespace
@@ -50,7 +54,7 @@ Tensor layer_norm(NetworkBuilder& builder, const std::string& name, const Tensor
 Tensor batch_norm(NetworkBuilder& builder, const std::string& name, const Tensor& x, double eps,
                   double momentum) {
   builder.check_layer(name, {x.dim(-1)});
-  const BuildRequest& request = builder.state().request;
+  const compile::BuildRequest& request = builder.state().request;
   const ValueId y = nn::batch_norm(builder.state().graph, name, value_of(builder, x, "x"),
                                    {.eps = eps,
                                     .momentum = momentum,

@@ -12,7 +12,10 @@
 #include "ops/registry.h"
 #include "snug/error.h"
 
-namespace snug {
+namespace snug::network {
+
+using compile::BuildRequest;
+
 namespace {
 
 constexpr int64_t kProbedRows = 7;  // numbers that few other sizes have
@@ -218,7 +221,7 @@ ValueId build_network(const Network& network, GraphBuilder& graph, const BuildRe
   }
   check_linear(network, graph.graph(), state.loss, state.means);
   check_marks(network, graph.graph(), state.loss);
-  graph.mark_output(state.loss, train::kLossName);
+  graph.mark_output(state.loss, compile::kLossName);
   return request.training ? state.loss : kNone;
 }
 
@@ -386,4 +389,4 @@ DescribedNetwork describe_network(const Network& network, const std::vector<Leng
   return described;
 }
 
-}  // namespace snug
+}  // namespace snug::network

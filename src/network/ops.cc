@@ -15,12 +15,15 @@
 #include "snug/error.h"
 
 namespace snug {
+
+using network::tensor_in;
+
 namespace {
 
 GraphBuilder& graph_of(const Tensor& x) { return x.builder().state().graph; }
 
 ValueId id_in(const Tensor& first, const Tensor& x) {
-  return value_of(first.builder(), x, "operand");
+  return network::value_of(first.builder(), x, "operand");
 }
 
 template <class Op>
@@ -165,7 +168,7 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor
                  const AttentionFlags& flags) {
   NetworkBuilder& builder = q.builder();
   const bool drops = builder.training() && flags.dropout > 0;
-  const ValueId key = drops ? shared_random_key(builder) : kNone;
+  const ValueId key = drops ? network::shared_random_key(builder) : kNone;
   return tensor_in(builder, attention(graph_of(q), id_in(q, q), id_in(q, k), id_in(q, v),
                                       {.heads = flags.heads,
                                        .mask = optional_id(q, mask),
@@ -177,7 +180,8 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor
 Tensor dropout(const Tensor& x, double rate) {
   NetworkBuilder& builder = x.builder();
   if (rate == 0 || !builder.training()) return x;
-  return tensor_in(builder, dropout(graph_of(x), id_in(x, x), shared_random_key(builder), rate));
+  return tensor_in(builder,
+                   dropout(graph_of(x), id_in(x, x), network::shared_random_key(builder), rate));
 }
 
 LstmTensors lstm_cell(const Tensor& gates, const LstmTensors& state, const Tensor& mask) {

@@ -15,7 +15,7 @@
 #include "network/facts.h"
 #include "network/filled_places.h"
 
-namespace snug {
+namespace snug::network {
 namespace {
 
 /// What is known of a value: a number that it is everywhere, and its axes that follow a length.
@@ -363,4 +363,4 @@ std::string counted_padding(const Graph& graph, const Graph& shorter) {
   return {};
 }
 
-}  // namespace snug
+}  // namespace snug::network

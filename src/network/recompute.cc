@@ -9,8 +9,8 @@ namespace snug {
 
 Tensor keep(const Tensor& x) {
   NetworkBuilder::State& state = x.builder().state();
-  const ValueId id = value_of(x.builder(), x, "x");
-  require_network(x.builder(), "keep()");
+  const ValueId id = network::value_of(x.builder(), x, "x");
+  network::require_network(x.builder(), "keep()");
   if (!x.builder().training() || state.graph.graph().is_resident(id)) return x;
   state.graph.mark_kept(id);
   state.facts.has_marks = true;
@@ -19,15 +19,15 @@ Tensor keep(const Tensor& x) {
 
 Tensor named(const std::string& name, const Tensor& x) {
   GraphBuilder& graph = x.builder().state().graph;
-  const ValueId id = value_of(x.builder(), x, "x");
+  const ValueId id = network::value_of(x.builder(), x, "x");
   const std::string full = nn::scoped(graph, name);
-  require_network(x.builder(), "named()");
+  network::require_network(x.builder(), "named()");
   const Value& value = graph.graph().value(id);
   if (!value.name.empty() || name.empty())
     throw Error(
         ErrorCode::invalid_graph, full,
         name.empty() ? "a name is empty" : "the tensor is called '" + value.name + "' already");
-  check_name(x.builder(), full);
+  network::check_name(x.builder(), full);
   if (x.builder().training()) graph.set_name(id, full);
   return x;
 }
@@ -36,7 +36,7 @@ CheckpointedPart::CheckpointedPart(NetworkBuilder& builder)
     : builder_(builder),
       before_(builder.state().graph.parts()),
       first_(builder.state().graph.graph().nodes.size()) {
-  require_network(builder, "checkpoint()");
+  network::require_network(builder, "checkpoint()");
   if (!builder.training()) return;
   GraphBuilder& graph = builder.state().graph;
   graph.set_parts(graph.inner_part());

@@ -10,7 +10,7 @@
 #include "network/facts.h"
 #include "ops/fed_names.h"
 
-namespace snug {
+namespace snug::network {
 namespace {
 
 struct Flow {
@@ -199,4 +199,4 @@ std::string row_coupling(const RowProbe& probe, const std::vector<ValueId>& valu
   return {};
 }
 
-}  // namespace snug
+}  // namespace snug::network

@@ -7,7 +7,7 @@
 #include "snug/error.h"
 #include "snug/layers.h"
 
-namespace snug {
+namespace snug::network {
 namespace {
 
 constexpr int64_t kLength = 6;
@@ -183,4 +183,4 @@ TEST(RowCoupling, what_the_caller_says_stands) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::network

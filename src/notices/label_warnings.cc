@@ -28,16 +28,16 @@ std::string bare(std::string_view name) {
   // Whole numbers of more digits than a double has are told apart; -0 is 0.
   if (const auto number = number_in<int64_t>(name)) return std::to_string(*number);
   if (const auto number = data::spelled_number(name)) return number_text(*number + 0.0);
-  std::vector<ClassedPoint> points;
+  std::vector<text::ClassedPoint> points;
   std::string normal;
-  append_normal_form(NormalForm::nfkc, name, points, normal);
+  text::append_normal_form(text::NormalForm::nfkc, name, points, normal);
   std::string lower;
   for (size_t at = 0; at < normal.size();) {
     const size_t begin = at;
-    const char32_t c = next_code_point(normal, at);
+    const char32_t c = text::next_code_point(normal, at);
     if (data::is_invisible(std::string_view(normal).substr(begin, at - begin))) continue;
-    const ShortText small = lowercase(c);
-    for (int i = 0; i < small.size; ++i) append_utf8(small.c[i], lower);
+    const text::ShortText small = text::lowercase(c);
+    for (int i = 0; i < small.size; ++i) text::append_utf8(small.c[i], lower);
   }
   return lower;
 }

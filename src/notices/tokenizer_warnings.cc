@@ -14,6 +14,10 @@
 #include "notices/say.h"
 
 namespace snug::notices {
+
+using text::EncodeScratch;
+using text::Tokenizer;
+
 namespace {
 
 constexpr double kManyCapitals = 0.01;  // a few are somebody's own

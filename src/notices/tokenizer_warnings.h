@@ -13,6 +13,7 @@ namespace snug::notices {
 /// A vocabulary with capitals behind a normalizer that leaves none; with `takes_words` (a text is a
 /// list of words, each tokenised by itself) one whose words begin with the space before them, which
 /// nothing puts there.
-[[nodiscard]] std::vector<Warning> tokenizer_warnings(const Tokenizer& tokenizer, bool takes_words);
+[[nodiscard]] std::vector<Warning> tokenizer_warnings(const text::Tokenizer& tokenizer,
+                                                      bool takes_words);
 
 }  // namespace snug::notices

@@ -14,7 +14,7 @@ namespace snug {
 namespace {
 
 std::string change(double value, double from) {
-  return from > 0 ? signed_percent(value / from - 1) : "";
+  return from > 0 ? report::signed_percent(value / from - 1) : "";
 }
 
 }  // namespace

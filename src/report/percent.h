@@ -6,7 +6,7 @@
 #include <cmath>
 #include <string>
 
-namespace snug {
+namespace snug::report {
 
 /// "+12.3 %", with its sign and no minus before a zero.
 [[nodiscard]] inline std::string signed_percent(double share, int digits = 1) {
@@ -14,4 +14,4 @@ namespace snug {
   return fmt::format("{:+.{}f} %", std::nearbyint(100 * steps * share) / steps + 0.0, digits);
 }
 
-}  // namespace snug
+}  // namespace snug::report

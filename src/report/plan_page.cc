@@ -285,7 +285,7 @@ std::string PlanReport::to_html() const {
       "keeping everything; no schedule in these bytes has less than {}).</p>\n",
       train_batch_size, accumulation_steps, accumulation_steps == 1 ? "" : "es", micro_batch,
       format_bytes_up(planned_peak_bytes), format_seconds(step_seconds),
-      signed_percent(recompute_overhead), signed_percent(lower_bound_overhead));
+      report::signed_percent(recompute_overhead), report::signed_percent(lower_bound_overhead));
   out += components_table(*this) + "<h2>Memory over time</h2>\n";
   out += keeps_everything(*this)
              ? "<p>Bytes in use in the arena over one micro-batch. <b class=k1>This plan</b> keeps "

@@ -231,7 +231,8 @@ std::string PlanReport::to_text() const {
   if (!row_coupling.empty())
     out += fmt::format("  rows        coupled: the network {}\n", row_coupling);
   out += fmt::format("  recompute   {}: {} time (in these bytes at least {})\n", strategy,
-                     signed_percent(recompute_overhead), signed_percent(lower_bound_overhead));
+                     report::signed_percent(recompute_overhead),
+                     report::signed_percent(lower_bound_overhead));
   if (ops_run_again > 0) {
     out += fmt::format("  run again   {} op{} a micro-batch\n", ops_run_again,
                        ops_run_again == 1 ? "" : "s");
@@ -258,7 +259,8 @@ std::string PlanReport::to_text() const {
       out += fmt::format(
           "           {}  {:>11}  {:>9} {:>6}  {:>11}  {}\n", price.is_chosen ? "=>" : "  ",
           format_bytes_up(price.budget_bytes), format_seconds(price.step_seconds),
-          price.is_chosen || here <= 0 ? "" : signed_percent(price.step_seconds / here - 1, 0),
+          price.is_chosen || here <= 0 ? ""
+                                       : report::signed_percent(price.step_seconds / here - 1, 0),
           price.micro_batch,
           price.strategy + (price.two_pass_clip ? ", two passes" : "") +
               (price.packed_weights ? ", packed weights" : ""));

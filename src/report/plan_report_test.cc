@@ -6,7 +6,7 @@
 
 #include "snug/plan_report.h"
 
-namespace snug {
+namespace snug::report {
 namespace {
 
 PlanReport report() {
@@ -173,4 +173,4 @@ TEST(PlanPage, tables_have_totals_and_a_covered_curve_is_said) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::report

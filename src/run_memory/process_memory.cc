@@ -122,7 +122,7 @@ int64_t startup_reservation(const ProcessNeeds& needs) {
            ? kPlanningBytes * needs.longest_parts +
                  std::min(kPlanningBytesOfLayers, kPlanningBytesOfLayerPart * needs.layer_parts)
            : 0);
-  const int64_t learning = needs.learns_vocabulary ? kVocabularyLearnerBytes : 0;
+  const int64_t learning = needs.learns_vocabulary ? text::kVocabularyLearnerBytes : 0;
   return round_up(kPreparationBytes + std::max({reading, planning, learning}), kMiB);
 }
 

@@ -73,14 +73,15 @@ class MergedWeights {
 };
 
 bool reads(const Network& network, const std::string& input) {
-  const std::vector<FedInput>& inputs = network.facts()->inputs;
+  const std::vector<network::FedInput>& inputs = network.facts()->inputs;
   return std::any_of(inputs.begin(), inputs.end(),
-                     [&](const FedInput& each) { return each.name == input; });
+                     [&](const network::FedInput& each) { return each.name == input; });
 }
 
 }  // namespace
 
-void write_merged_model(const std::string& folder, const Model& model, const Tokenizer* tokenizer) {
+void write_merged_model(const std::string& folder, const Model& model,
+                        const text::Tokenizer* tokenizer) {
   const Network network = network_of(model);
   MergedWeights weights(model);
   std::vector<io::TensorToWrite> tensors;

@@ -13,6 +13,7 @@ namespace snug::run_model {
 /// config.json, every weight in f32, tokenizer (null: it reads images) or preprocessor. The folder
 /// appears whole or not at all; one weight at a time is in memory. Throws Error{bad_data} where the
 /// adapters were trained on another base, Error{numeric} for a weight that is not finite.
-void write_merged_model(const std::string& folder, const Model& model, const Tokenizer* tokenizer);
+void write_merged_model(const std::string& folder, const Model& model,
+                        const text::Tokenizer* tokenizer);
 
 }  // namespace snug::run_model

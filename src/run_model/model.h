@@ -47,7 +47,7 @@ struct Model {
   data::ImageNormalization normalization;  // of images, as the weights were trained
   std::optional<data::ImageFrame> frame;   // of the images of a run; none: they are as they are
   std::string image_processor;             // the file that says so; empty: there is none
-  TextLimits limits;                       // of the run's texts
+  text::TextLimits limits;                 // of the run's texts
 
   [[nodiscard]] const models::ModelFamily& family() const { return architecture->family(); }
   /// The size of the program for rows of this length.

@@ -22,14 +22,14 @@ void add_inputs(const models::SequenceModel& model, models::HeadKind head,
     if (id == kNone) continue;
     const Value& value = state.graph.graph().value(id);
     const Shape& shape = value.type.shape;
-    FedInput input{.name = value.name,
-                   .dtype = value.type.dtype,
-                   .row_shape = Shape(shape.begin() + 1, shape.end()),
-                   .length = {},
-                   .is_weight = id == model.row_weights};
+    network::FedInput input{.name = value.name,
+                            .dtype = value.type.dtype,
+                            .row_shape = Shape(shape.begin() + 1, shape.end()),
+                            .length = {},
+                            .is_weight = id == model.row_weights};
     const bool is_of_task = id == model.labels || id == model.row_weights;
     if (is_of_task ? is_of_tokens : id != model.pixel_values) input.length = "";
-    std::vector<FedInput>& inputs = state.facts.inputs;
+    std::vector<network::FedInput>& inputs = state.facts.inputs;
     if (std::find(inputs.begin(), inputs.end(), input) == inputs.end()) inputs.push_back(input);
   }
 }
@@ -76,7 +76,7 @@ Network network_of(const Model& model) {
   known.is_head = [family = &model.family(), fresh](const std::string& parameter) {
     return family->role(parameter) == models::WeightRole::head || fresh.count(parameter) != 0;
   };
-  return with_known_facts(Network(model.name, build), std::move(known));
+  return network::with_known_facts(Network(model.name, build), std::move(known));
 }
 
 std::vector<std::string> resized_weights(const Model& before, const Model& now) {

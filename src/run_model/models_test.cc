@@ -8,7 +8,7 @@
 
 #include "snug/error.h"
 
-namespace snug {
+namespace snug::run_model {
 namespace {
 
 constexpr int64_t kRows = 8;
@@ -154,4 +154,4 @@ TEST(Models, weights_of_a_preset_are_its_initial_values) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::run_model

@@ -121,7 +121,7 @@ std::string own_name(const std::string& name) {
 
 std::string fresh_line(const std::string& folder) {
   return "for fresh weights give --model " + shell_word(folder + "/config.json") +
-         (Tokenizer::is_in(folder) ? " --tokenizer " + shell_word(folder) : "");
+         (text::Tokenizer::is_in(folder) ? " --tokenizer " + shell_word(folder) : "");
 }
 
 std::string hint_of_subfolder(const std::string& folder, const std::string& file) {

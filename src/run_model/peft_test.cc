@@ -12,7 +12,7 @@
 #include "snug/error.h"
 #include "snug/models.h"
 
-namespace snug {
+namespace snug::run_model {
 namespace {
 
 constexpr double kTolerance = 1e-15;
@@ -92,4 +92,4 @@ TEST(Peft, what_cannot_be_is_refused_by_name) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::run_model

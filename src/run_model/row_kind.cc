@@ -15,7 +15,7 @@ class Texts final : public RowKind {
   [[nodiscard]] std::span<const char* const> foreign_keys() const override { return {}; }
   void read_folder(const std::string&, Model&) const override {}
   [[nodiscard]] std::vector<std::string> notices(const Model& model) const override;
-  void write_folder(const Model& model, const Tokenizer* tokenizer, bool has_type_ids,
+  void write_folder(const Model& model, const text::Tokenizer* tokenizer, bool has_type_ids,
                     io::AtomicFolder& target) const override {
     if (tokenizer != nullptr) tokenizer->save(target.path(), model.limits, has_type_ids);
   }
@@ -29,7 +29,7 @@ class Texts final : public RowKind {
 // Where training cuts texts at another length than the folder was made for, or at the other side.
 std::vector<std::string> Texts::notices(const Model& model) const {
   if (model.weights_folder.empty()) return {};
-  const TextLimits saved = Tokenizer::saved_limits(model.weights_folder);
+  const text::TextLimits saved = text::Tokenizer::saved_limits(model.weights_folder);
   std::vector<std::string> texts;
   if (saved.max_length != 0 && saved.max_length != model.limits.max_length)
     texts.push_back("texts are cut at " + std::to_string(model.limits.max_length) +
@@ -56,7 +56,7 @@ class Images final : public RowKind {
     read_image_processor(folder, model);
   }
   [[nodiscard]] std::vector<std::string> notices(const Model& model) const override;
-  void write_folder(const Model& model, const Tokenizer*, bool,
+  void write_folder(const Model& model, const text::Tokenizer*, bool,
                     io::AtomicFolder& target) const override {
     target.write(kImageProcessorFile, image_processor_json(model));
   }

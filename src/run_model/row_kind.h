@@ -28,7 +28,7 @@ class RowKind {
   virtual void read_folder(const std::string& folder, Model& model) const = 0;
   [[nodiscard]] virtual std::vector<std::string> notices(const Model& model) const = 0;
   /// Writes it beside the weights. `tokenizer` may be null.
-  virtual void write_folder(const Model& model, const Tokenizer* tokenizer, bool has_type_ids,
+  virtual void write_folder(const Model& model, const text::Tokenizer* tokenizer, bool has_type_ids,
                             io::AtomicFolder& target) const = 0;
 
   /// Whether rows have lengths, so that shorter ones take less memory.

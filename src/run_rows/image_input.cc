@@ -19,6 +19,9 @@
 #include "snug/memory.h"
 
 namespace snug::run_rows {
+
+using text::Tokenizer;
+
 namespace {
 
 using Json = nlohmann::ordered_json;

@@ -48,7 +48,7 @@ class Input {
   virtual ~Input() = default;
 
   /// The tokenizer that training would read, where there are no data; null where there is none.
-  [[nodiscard]] virtual std::unique_ptr<const Tokenizer> open_tokenizer_alone(
+  [[nodiscard]] virtual std::unique_ptr<const text::Tokenizer> open_tokenizer_alone(
       const RunConfig& config, const RunOptions& options, const run_model::Model& model,
       const std::string& folder) const = 0;
 
@@ -58,13 +58,13 @@ class Input {
                              const WorkFolder& work, RunData& run) const = 0;
 
   /// The tokenizer of a trained model (may be null); sets keys that its folder decides.
-  [[nodiscard]] virtual std::unique_ptr<const Tokenizer> open_trained(
+  [[nodiscard]] virtual std::unique_ptr<const text::Tokenizer> open_trained(
       RunConfig& config, const RunOptions& options, const run_model::Model& model) const = 0;
   /// `cache_path` has no suffix.
   [[nodiscard]] virtual TrainedRows open_rows(const RunConfig& config, const RunOptions& options,
                                               const run_model::Model& model,
-                                              const Tokenizer* tokenizer, const std::string& file,
-                                              data::LabelUse use,
+                                              const text::Tokenizer* tokenizer,
+                                              const std::string& file, data::LabelUse use,
                                               const std::string& cache_path) const = 0;
 
   [[nodiscard]] virtual Inspection inspect(const InspectRequest& request) const = 0;

@@ -9,14 +9,15 @@
 
 namespace snug::run_rows {
 
-void encode_rows(const RunConfig& config, const RunOptions& options, const Tokenizer& tokenizer,
+void encode_rows(const RunConfig& config, const RunOptions& options,
+                 const text::Tokenizer& tokenizer,
                  const std::function<void(const std::vector<int32_t>& ids)>& sink) {
   constexpr int64_t kUncut = std::numeric_limits<int32_t>::max();
   const bool has_pair = !config.text_pair_column.empty();
   data::RowSchema schema = predicted_schema(config, options, data::one_label(), tokenizer);
   schema.text_form = data::TextForm::any;
-  EncodeScratch scratch;
-  Encoding encoding;
+  text::EncodeScratch scratch;
+  text::Encoding encoding;
   std::vector<int32_t> first_tokens;
   for (const std::string& file : data::row_files(config.test_file)) {
     data::BadRowLog log;

@@ -22,6 +22,10 @@
 #include "text/vocabulary.h"
 
 namespace snug::run_rows {
+
+using text::Tokenizer;
+using text::Truncation;
+
 namespace {
 
 /// The delimiter that a word of the key stands for; 0: what the header says.
@@ -86,10 +90,10 @@ void refuse_without_tokenizer(const RunConfig& config) {
 std::unique_ptr<const Tokenizer> learn_tokenizer(const RunConfig& config, const RunOptions& options,
                                                  const data::RowForm& form) {
   config.require({"train_file"});
-  VocabularyLearner learner({.kind = config.tokenizer_kind,
-                             .vocab_size = config.vocab_size,
-                             .seed = static_cast<uint64_t>(config.seed),
-                             .lowercase = true});
+  text::VocabularyLearner learner({.kind = config.tokenizer_kind,
+                                   .vocab_size = config.vocab_size,
+                                   .seed = static_cast<uint64_t>(config.seed),
+                                   .lowercase = true});
   data::BadRowLog log{.policy = config.bad_rows};
   int64_t count = 0;
   for (const std::string& file : data::row_files(config.train_file)) {
@@ -177,8 +181,8 @@ class RowEncoder {
   bool has_windows_;
   Truncation cut_;
   int64_t windows_ = 1;  // of the row
-  EncodeScratch scratch_;
-  Encoding encoding_;
+  text::EncodeScratch scratch_;
+  text::Encoding encoding_;
 };
 
 /// What stands around every text: the tokens of one that is empty.

@@ -37,7 +37,7 @@ class WorkFolder {
 };
 
 struct RunData {
-  std::unique_ptr<const Tokenizer> tokenizer;  // null where rows are no texts
+  std::unique_ptr<const text::Tokenizer> tokenizer;  // null where rows are no texts
   data::Labels labels;
   data::LabelSource label_source = data::LabelSource::data;
   std::vector<int64_t> label_counts;      // by id: how often each stands in the rows of `train`
@@ -62,10 +62,9 @@ struct RunData {
 /// Where the tokenizer comes from: `tokenizer_folder` (a checkpoint) if not empty, else the
 /// configuration's tokenizer, else the model's folder, else it is learned from the training text,
 /// whose rows have this form.
-[[nodiscard]] std::unique_ptr<const Tokenizer> open_tokenizer(const RunConfig& config,
-                                                              const RunOptions& options,
-                                                              const std::string& tokenizer_folder,
-                                                              const data::RowForm& form);
+[[nodiscard]] std::unique_ptr<const text::Tokenizer> open_tokenizer(
+    const RunConfig& config, const RunOptions& options, const std::string& tokenizer_folder,
+    const data::RowForm& form);
 /// True where open_tokenizer would have to learn a vocabulary.
 [[nodiscard]] bool learns_vocabulary(const RunConfig& config, const std::string& tokenizer_folder);
 
@@ -73,7 +72,7 @@ struct RunData {
 [[nodiscard]] const tasks::Task& task_of_labels(const RunConfig& config, const RunOptions& options);
 /// Throws Error{bad_config} where the configuration names other tokens than a resumed run's own: it
 /// keeps them.
-void check_tokenizer(const RunConfig& config, const Tokenizer& own);
+void check_tokenizer(const RunConfig& config, const text::Tokenizer& own);
 /// Files that cannot be opened, or have no such columns, are to be known before a vocabulary is
 /// learned.
 void read_first_rows(const RunConfig& config, const RunOptions& options, const std::string& file,
@@ -86,7 +85,7 @@ void require_memory_for_files(const std::string& folder);
 /// How the rows of a file are read to be predicted: without labels.
 [[nodiscard]] data::RowSchema predicted_schema(const RunConfig& config, const RunOptions& options,
                                                const data::RowForm& form,
-                                               const Tokenizer& tokenizer);
+                                               const text::Tokenizer& tokenizer);
 
 /// The batches of training, a pure function of rows and configuration. `run` must outlive it.
 [[nodiscard]] data::TrainSampler train_sampler(const RunConfig& config, const RunData& run);
@@ -101,7 +100,7 @@ struct FileLabels {
 };
 /// Rows of text, of the files that `file` means (data/row_files.h). Says which rows are left out.
 [[nodiscard]] data::TokenCache open_file(const RunConfig& config, const RunOptions& options,
-                                         const Tokenizer& tokenizer, const std::string& file,
+                                         const text::Tokenizer& tokenizer, const std::string& file,
                                          const FileLabels& labels, const std::string& cache_path);
 
 }  // namespace snug::run_rows

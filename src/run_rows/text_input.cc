@@ -12,6 +12,9 @@
 #include "snug/error.h"
 
 namespace snug::run_rows {
+
+using text::Tokenizer;
+
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -44,7 +47,7 @@ void take_max_length(RunConfig& config, int64_t saved, int64_t max_positions,
 }
 
 /// So with what becomes of longer texts.
-void take_overlong(RunConfig& config, const TextLimits& saved, const RunOptions& options) {
+void take_overlong(RunConfig& config, const text::TextLimits& saved, const RunOptions& options) {
   if (saved.overlong.empty()) return;
   if (!is_default(config, "overlong") || !is_default(config, "stride")) {
     if (config.overlong != saved.overlong || config.stride != saved.stride)
@@ -128,7 +131,7 @@ class TextInput final : public Input {
                      const WorkFolder& work, RunData& run) const override;
   [[nodiscard]] std::unique_ptr<const Tokenizer> open_trained(
       RunConfig& config, const RunOptions& options, const run_model::Model& model) const override {
-    const TextLimits saved = Tokenizer::saved_limits(config.model);
+    const text::TextLimits saved = Tokenizer::saved_limits(config.model);
     take_max_length(config, saved.max_length, model.traits.max_positions, options);
     take_overlong(config, saved, options);
     return open_tokenizer(config, options, {}, *model.task->rows);

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace snug {
+namespace snug::runtime {
 namespace {
 
 constexpr size_t kChunk = 4096;
@@ -99,4 +99,4 @@ std::optional<int64_t> Fence::first_changed() const {
   return std::nullopt;
 }
 
-}  // namespace snug
+}  // namespace snug::runtime

@@ -13,7 +13,7 @@
 
 #include "backend/block.h"
 
-namespace snug {
+namespace snug::runtime {
 
 /// As four bytes of a float: -2.9e-16, which no kernel is likely to leave behind by chance.
 inline constexpr std::byte kCanary{0xA5};
@@ -53,4 +53,4 @@ class Fence {
   std::vector<Strip> strips_;
 };
 
-}  // namespace snug
+}  // namespace snug::runtime

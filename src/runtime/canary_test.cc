@@ -5,7 +5,7 @@
 
 #include "backend/guarded_testing.h"
 
-namespace snug {
+namespace snug::runtime {
 namespace {
 
 constexpr int64_t kBytes = 3 * kPartBytes + 100;
@@ -75,4 +75,4 @@ INSTANTIATE_TEST_SUITE_P(Blocks, Canary, testing::Bool(), [](const auto& test) {
 });
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::runtime

@@ -11,7 +11,7 @@
 #include "graph/storage.h"
 #include "graph/text.h"
 
-namespace snug {
+namespace snug::runtime {
 namespace {
 
 constexpr std::byte kPoison{0xFF};     // NaN, or an id out of range
@@ -309,4 +309,4 @@ ByteRange Executable::output(const std::string& name) const {
   return found->second;
 }
 
-}  // namespace snug
+}  // namespace snug::runtime

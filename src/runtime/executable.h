@@ -17,7 +17,7 @@
 #include "runtime/lowered.h"
 #include "runtime/resident_layout.h"
 
-namespace snug {
+namespace snug::runtime {
 
 /// Kernels by spec; equal nodes of all programs share one.
 class KernelCache {
@@ -112,4 +112,4 @@ class Executable {
   std::map<std::string, ByteRange> output_ranges_;
 };
 
-}  // namespace snug
+}  // namespace snug::runtime

@@ -8,7 +8,7 @@
 #include "graph/graph.h"
 #include "plan/problem/plan.h"
 
-namespace snug {
+namespace snug::runtime {
 
 struct Lowered {
   plan::Problem problem;
@@ -20,4 +20,4 @@ struct Lowered {
   double seconds_uncertainty = 0;
 };
 
-}  // namespace snug
+}  // namespace snug::runtime

@@ -7,7 +7,7 @@
 #include "base/stop.h"
 #include "base/units.h"
 
-namespace snug {
+namespace snug::runtime {
 
 void ResidentLayout::add(const Graph& graph, const Backend& backend) {
   for (const Value& value : graph.values) {
@@ -42,4 +42,4 @@ int64_t ResidentLayout::place(int64_t alignment) {
   return total_bytes_;
 }
 
-}  // namespace snug
+}  // namespace snug::runtime

@@ -9,7 +9,7 @@
 #include "backend/backend.h"
 #include "graph/graph.h"
 
-namespace snug {
+namespace snug::runtime {
 
 /// Where each resident value lives, by name; shared by all programs of a run.
 class ResidentLayout {
@@ -39,4 +39,4 @@ class ResidentLayout {
   int64_t total_bytes_ = 0;
 };
 
-}  // namespace snug
+}  // namespace snug::runtime

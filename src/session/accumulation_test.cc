@@ -13,7 +13,7 @@
 #include "snug/ops.h"
 #include "snug/session.h"
 
-namespace snug {
+namespace snug::session {
 namespace {
 
 constexpr int64_t kWords = 11;
@@ -233,4 +233,4 @@ TEST(Accumulation, T21_gradients_of_many_micro_batches_are_added_up_in_f32) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::session

@@ -8,7 +8,7 @@
 #include "compile/weight_storage.h"
 #include "ops/coded/coded.h"
 
-namespace snug::train {
+namespace snug::session {
 namespace {
 
 /// Rows of a weight, or the elements that they are.
@@ -44,7 +44,7 @@ void write_codes(Engine& engine, const std::string& name, const CodedRows& rows,
     encode_coded_row(values.subspan(static_cast<size_t>(at), coded.codes.size()), coded.codes,
                      coded.scales);
     engine.write<uint8_t>(name, row * rows.columns, coded.codes);
-    engine.write<float>(name + kScalesSuffix, row * blocks, coded.scales);
+    engine.write<float>(name + compile::kScalesSuffix, row * blocks, coded.scales);
   }
 }
 
@@ -54,9 +54,10 @@ void read_codes(const Engine& engine, const std::string& name, const CodedRows& 
   std::vector<std::byte> codes;
   std::vector<std::byte> scales;
   for (int64_t at = 0, row = rows.first_row; at < rows.count; at += rows.columns, ++row) {
-    decode_coded_row(engine.values<uint8_t>(name, row * rows.columns, rows.columns, codes),
-                     engine.values<float>(name + kScalesSuffix, row * blocks, blocks, scales),
-                     values.subspan(static_cast<size_t>(at), static_cast<size_t>(rows.columns)));
+    decode_coded_row(
+        engine.values<uint8_t>(name, row * rows.columns, rows.columns, codes),
+        engine.values<float>(name + compile::kScalesSuffix, row * blocks, blocks, scales),
+        values.subspan(static_cast<size_t>(at), static_cast<size_t>(rows.columns)));
   }
 }
 
@@ -64,12 +65,12 @@ void read_codes(const Engine& engine, const std::string& name, const CodedRows& 
 
 bool is_coded_weight(const Engine& engine, const std::string& name) {
   if (!engine.has(name)) return false;
-  const ResidentLayout::Entry& entry = engine.plan().residents.at(name);
-  return is_coded_weight(entry.kind, entry.type.dtype);
+  const runtime::ResidentLayout::Entry& entry = engine.plan().residents.at(name);
+  return compile::is_coded_weight(entry.kind, entry.type.dtype);
 }
 
 bool is_scales(const Engine& engine, const std::string& name) {
-  const std::string suffix = kScalesSuffix;
+  const std::string suffix = compile::kScalesSuffix;
   return name.ends_with(suffix) &&
          is_coded_weight(engine, name.substr(0, name.size() - suffix.size()));
 }
@@ -113,4 +114,4 @@ void read_coded_rows(const Engine& engine, const std::string& name, int64_t firs
       });
 }
 
-}  // namespace snug::train
+}  // namespace snug::session

@@ -8,7 +8,7 @@
 
 #include "session/engine.h"
 
-namespace snug::train {
+namespace snug::session {
 
 /// Whether a session's tensor is stored so.
 [[nodiscard]] bool is_coded_weight(const Engine& engine, const std::string& name);
@@ -21,4 +21,4 @@ void write_coded_rows(Engine& engine, const std::string& name, int64_t first_row
 void read_coded_rows(const Engine& engine, const std::string& name, int64_t first_row,
                      std::span<float> values);
 
-}  // namespace snug::train
+}  // namespace snug::session

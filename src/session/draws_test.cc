@@ -16,7 +16,7 @@
 #include "snug/ops.h"
 #include "snug/session.h"
 
-namespace snug {
+namespace snug::session {
 namespace {
 
 constexpr int64_t kRows = 8;
@@ -303,4 +303,4 @@ TEST(Draws, a_weight_that_is_shared_with_no_part_is_said) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::session

@@ -8,7 +8,10 @@
 #include "runtime/canary.h"
 #include "snug/error.h"
 
-namespace snug::train {
+namespace snug::session {
+
+using runtime::Executable;
+
 namespace {
 
 int64_t memory_bytes(const choose::RunPlan& plan) {
@@ -90,20 +93,20 @@ std::vector<Engine::Gap> Engine::gaps() const {
 }
 
 void Engine::lay_canaries(bool in_arena) {
-  for (const Gap& gap : gaps_) lay_canary(*block_, gap.range);
-  if (in_arena) lay_canary(*block_, {arena().begin, block_->bytes()});
+  for (const Gap& gap : gaps_) runtime::lay_canary(*block_, gap.range);
+  if (in_arena) runtime::lay_canary(*block_, {arena().begin, block_->bytes()});
 }
 
 void Engine::check_memory() {
   for (const Gap& gap : gaps_) {
-    const auto changed = first_changed(*block_, gap.range);
+    const auto changed = runtime::first_changed(*block_, gap.range);
     if (!changed) continue;
     throw Error(
         ErrorCode::internal, "memory",
         "something wrote " + std::to_string(*changed + 1) + " bytes past the end of " + gap.before,
         "please report this with the command; nothing was saved since");
   }
-  int64_t end = written_end(*block_, arena());
+  int64_t end = runtime::written_end(*block_, arena());
   const auto count_scratch = [&end](const std::unique_ptr<Executable>& program) {
     end = std::max(end, program->given_scratch_end());
   };
@@ -138,4 +141,4 @@ size_t Engine::bucket_of(const Lengths& lengths) const {
   return 0;
 }
 
-}  // namespace snug::train
+}  // namespace snug::session

@@ -12,7 +12,7 @@
 #include "choose/run_plan.h"
 #include "runtime/executable.h"
 
-namespace snug::train {
+namespace snug::session {
 
 class Engine {
  public:
@@ -93,21 +93,21 @@ class Engine {
   }
 
   /// Programs by lengths, in the order of the plan.
-  [[nodiscard]] Executable& train(size_t bucket) { return *train_[bucket]; }
-  [[nodiscard]] Executable& eval(size_t bucket) { return *eval_[bucket]; }
+  [[nodiscard]] runtime::Executable& train(size_t bucket) { return *train_[bucket]; }
+  [[nodiscard]] runtime::Executable& eval(size_t bucket) { return *eval_[bucket]; }
   /// Makes what all programs read that is made of weights only. Call it where weights may have
   /// changed since: before the micro-batches of an update, and before evaluation.
   void run_prologue() {
     if (prologue_) run(*prologue_);
   }
   /// Null where the training program updates by itself.
-  [[nodiscard]] Executable* update() { return update_.get(); }
+  [[nodiscard]] runtime::Executable* update() { return update_.get(); }
   /// The first program that holds rows of these lengths.
   [[nodiscard]] size_t bucket_of(const Lengths& lengths) const;
 
   /// Runs a program of this engine; with poisoning, every dead byte of the arena is NaN before each
   /// step.
-  void run(Executable& program) {
+  void run(runtime::Executable& program) {
     if (poisons_) {
       program.run_poisoned();
     } else {
@@ -116,13 +116,14 @@ class Engine {
   }
   /// What a program's output holds: all of it, or its first elements; as values().
   template <class T>
-  [[nodiscard]] std::span<const T> output(const Executable& program, const std::string& name,
-                                          int64_t count, std::vector<std::byte>& buffer) const {
+  [[nodiscard]] std::span<const T> output(const runtime::Executable& program,
+                                          const std::string& name, int64_t count,
+                                          std::vector<std::byte>& buffer) const {
     const ByteRange all = program.output(name);
     return as<const T>(bytes_of(*block_, part<T>(all, 0, count, name), buffer));
   }
   /// The value of an output that is one f32.
-  [[nodiscard]] double scalar(const Executable& program, const std::string& name) const;
+  [[nodiscard]] double scalar(const runtime::Executable& program, const std::string& name) const;
 
   /// Runs the program that needs the whole arena once on zeros, then clears the resident values
   /// again. Call before weights are loaded: the step with the highest peak comes first, however
@@ -176,11 +177,11 @@ class Engine {
   const choose::RunPlan& plan_;
   std::unique_ptr<Queue> queue_;
   std::unique_ptr<MemoryBlock> block_;
-  KernelCache kernels_;
-  std::vector<std::unique_ptr<Executable>> train_;
-  std::vector<std::unique_ptr<Executable>> eval_;
-  std::unique_ptr<Executable> prologue_;
-  std::unique_ptr<Executable> update_;
+  runtime::KernelCache kernels_;
+  std::vector<std::unique_ptr<runtime::Executable>> train_;
+  std::vector<std::unique_ptr<runtime::Executable>> eval_;
+  std::unique_ptr<runtime::Executable> prologue_;
+  std::unique_ptr<runtime::Executable> update_;
   std::vector<Gap> gaps_;
   int64_t alignment_;
   int64_t measured_arena_bytes_ = 0;
@@ -188,4 +189,4 @@ class Engine {
   bool repeats_ = false;
 };
 
-}  // namespace snug::train
+}  // namespace snug::session

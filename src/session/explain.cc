@@ -16,7 +16,7 @@
 #include "session/session_plan.h"
 #include "snug/error.h"
 
-namespace snug {
+namespace snug::session {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -34,9 +34,9 @@ std::string split_text(const choose::RunPlan& run) {
 
 }  // namespace
 
-Explanation explain_network(const Network& network, const SessionOptions& options, bool has_texts) {
-  return explain_network(network, RunSession{.options = options}, has_texts);
-}
+}  // namespace snug::session
+
+namespace snug::session {
 
 Explanation explain_network(const Network& network, const RunSession& session, bool has_texts) {
   const SessionOptions& options = session.options;
@@ -47,11 +47,11 @@ Explanation explain_network(const Network& network, const RunSession& session, b
   Clock::time_point start = Clock::now();
   const std::shared_ptr<const SessionPlan::Impl> made =
       make_plan(network, session, options.micro_batch_size,
-                has_texts ? train::Records::texts : train::Records::results);
+                has_texts ? compile::Records::texts : compile::Records::results);
   double planning = seconds_since(start);
   const choose::RunPlan& run = made->plan;
   const choose::PlannedProgram& planned = (run.train.empty() ? run.eval : run.train).back();
-  for (const train::StageRecord& stage : planned.stages) {
+  for (const compile::StageRecord& stage : planned.stages) {
     stages.push_back({stage.name, stage.seconds, stage.result, stage.text});
     planning -= stage.seconds;  // of the whole, which the plan is the rest of
   }
@@ -66,7 +66,7 @@ Explanation explain_network(const Network& network, const RunSession& session, b
                     .text = has_texts ? plan::to_json(planned.plan) : std::string()});
   if (options.process_bytes > 0) malloc_trim(0);
   start = Clock::now();
-  const train::Engine engine(run, *made->machine.impl().backend);
+  const Engine engine(run, *made->machine.impl().backend);
   stages.push_back({.name = "memory",
                     .seconds = seconds_since(start),
                     .result = fmt::format(
@@ -75,6 +75,14 @@ Explanation explain_network(const Network& network, const RunSession& session, b
                         format_bytes(run.residents.total_bytes())),
                     .text = {}});
   return explanation;
+}
+
+}  // namespace snug::session
+
+namespace snug {
+
+Explanation explain_network(const Network& network, const SessionOptions& options, bool has_texts) {
+  return session::explain_network(network, session::RunSession{.options = options}, has_texts);
 }
 
 std::string Explanation::to_text() const {

@@ -14,7 +14,7 @@
 #include "ops/loss/loss.h"
 #include "snug/error.h"
 
-namespace snug {
+namespace snug::session {
 namespace {
 
 // A boolean is a byte: what is neither 0 nor 1 would count several times.
@@ -88,13 +88,14 @@ int64_t seed_of_key(int64_t seed, int64_t number) {
 IdVector<ValueId, bool> needed_for_outputs(const Graph& graph) {
   std::vector<ValueId> ends;
   for (const ValueId id : graph.outputs) {
-    if (graph.value(id).name != train::kLossName) ends.push_back(id);
+    if (graph.value(id).name != compile::kLossName) ends.push_back(id);
   }
   return sources_of(graph, ends);
 }
 
-bool is_label(const FedInput& input, const NetworkFacts& facts) {
-  return input.dtype == DType::i32 && std::ranges::any_of(facts.means, [&](const MeanTotal& mean) {
+bool is_label(const network::FedInput& input, const NetworkFacts& facts) {
+  return input.dtype == DType::i32 &&
+         std::ranges::any_of(facts.means, [&](const network::MeanTotal& mean) {
            return mean.weights == input.name;
          });
 }
@@ -103,7 +104,7 @@ bool is_label(const FedInput& input, const NetworkFacts& facts) {
 
 ProgramInputs inputs_of(const Graph& graph, const NetworkFacts& facts) {
   ProgramInputs found;
-  for (const FedInput& input : facts.inputs) {
+  for (const network::FedInput& input : facts.inputs) {
     const ValueId id = graph.find(input.name);
     if (id == kNone) continue;
     const Shape& shape = graph.type(id).shape;
@@ -128,7 +129,7 @@ ProgramInputs inputs_of_outputs(const Graph& graph, const NetworkFacts& facts) {
   return found;
 }
 
-Feeder::Feeder(train::Engine& engine, const NetworkFacts& facts, int64_t seed)
+Feeder::Feeder(Engine& engine, const NetworkFacts& facts, int64_t seed)
     : engine_(engine), facts_(facts) {
   for (const auto& [name, entry] : engine.plan().residents.entries()) {
     if (name == kRandomKey) random_keys_.push_back({name, seed});
@@ -146,7 +147,7 @@ void Feeder::begin(const RowSource& source, const ProgramInputs& inputs) {
   inputs_ = &inputs;
   check_source();
   totals_.clear();
-  for (const MeanTotal& mean : facts_.means) totals_.push_back(total_of(mean));
+  for (const network::MeanTotal& mean : facts_.means) totals_.push_back(total_of(mean));
 }
 
 void Feeder::check_source() const {
@@ -158,7 +159,7 @@ void Feeder::check_source() const {
   }
   for (const std::string& column : source_->columns()) {
     if (std::none_of(facts_.inputs.begin(), facts_.inputs.end(),
-                     [&](const FedInput& input) { return input.name == column; }))
+                     [&](const network::FedInput& input) { return input.name == column; }))
       throw Error(ErrorCode::bad_data, column, "the network has no input of this name",
                   "omit it, or give it to input()");
   }
@@ -191,7 +192,7 @@ double Feeder::sum_of(const Input& input) const {
   return sum;
 }
 
-double Feeder::total_of(const MeanTotal& mean) const {
+double Feeder::total_of(const network::MeanTotal& mean) const {
   const auto each = static_cast<double>(mean.each);
   if (mean.weights.empty()) return each * static_cast<double>(source_->rows());
   const auto input = std::ranges::find(inputs_->inputs, mean.weights, &Input::name);
@@ -205,7 +206,7 @@ double Feeder::total_of(const MeanTotal& mean) const {
   return each * sum;
 }
 
-void Feeder::fill(train::Engine& engine, int64_t first_slot, int64_t drawn) const {
+void Feeder::fill(Engine& engine, int64_t first_slot, int64_t drawn) const {
   const int64_t rows = std::min(engine.plan().micro_batch, source_->rows() - first_slot);
   slots_.clear();
   staged_.clear();
@@ -231,7 +232,7 @@ void Feeder::fill(train::Engine& engine, int64_t first_slot, int64_t drawn) cons
 }
 
 // What rows weigh where nobody says it, and what each mean is divided by.
-void Feeder::feed_totals(train::Engine& engine, int64_t rows) const {
+void Feeder::feed_totals(Engine& engine, int64_t rows) const {
   const bool says_weights = std::ranges::any_of(
       inputs_->inputs, [](const Input& input) { return input.name == kRowWeights; });
   if (!says_weights && engine.has(kRowWeights)) {
@@ -247,4 +248,4 @@ void Feeder::feed_totals(train::Engine& engine, int64_t rows) const {
   }
 }
 
-}  // namespace snug
+}  // namespace snug::session

@@ -11,7 +11,7 @@
 #include "session/update.h"
 #include "snug/session.h"
 
-namespace snug {
+namespace snug::session {
 
 /// What a program is fed from rows; made once.
 struct ProgramInputs {
@@ -32,9 +32,9 @@ struct ProgramInputs {
 /// Only for the outputs: what nothing but the loss depends on is not read.
 [[nodiscard]] ProgramInputs inputs_of_outputs(const Graph& graph, const NetworkFacts& facts);
 
-class Feeder : public train::BatchSource {
+class Feeder : public BatchSource {
  public:
-  Feeder(train::Engine& engine, const NetworkFacts& facts, int64_t seed);
+  Feeder(Engine& engine, const NetworkFacts& facts, int64_t seed);
 
   /// A new batch; refers to both until the next. Reads ahead what rows weigh. Throws
   /// Error{bad_data} for a source without rows or whose rows weigh nothing.
@@ -42,18 +42,18 @@ class Feeder : public train::BatchSource {
 
   [[nodiscard]] int64_t rows() const override { return source_->rows(); }
   [[nodiscard]] Lengths length() const override { return source_->length(); }
-  void fill(train::Engine& engine, int64_t first_slot, int64_t drawn) const override;
+  void fill(Engine& engine, int64_t first_slot, int64_t drawn) const override;
 
  private:
   using Input = ProgramInputs::Input;
   void check_source() const;
   [[nodiscard]] bool is_read(const Input& input) const;
   [[nodiscard]] std::span<std::byte> stage(const Input& input) const;
-  void feed_totals(train::Engine& engine, int64_t rows) const;
-  [[nodiscard]] double total_of(const MeanTotal& mean) const;
+  void feed_totals(Engine& engine, int64_t rows) const;
+  [[nodiscard]] double total_of(const network::MeanTotal& mean) const;
   [[nodiscard]] double sum_of(const Input& input) const;
 
-  train::Engine& engine_;
+  Engine& engine_;
   const NetworkFacts& facts_;
   struct RandomKey {
     std::string name;
@@ -68,4 +68,4 @@ class Feeder : public train::BatchSource {
   mutable std::vector<std::span<std::byte>> staged_;
 };
 
-}  // namespace snug
+}  // namespace snug::session

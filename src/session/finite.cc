@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "session/finite.h"
 
-namespace snug::train {
+namespace snug::session {
 namespace {
 
 double value_of(float value) { return static_cast<double>(value); }
@@ -36,4 +36,4 @@ std::optional<NotFinite> find_not_finite(const Engine& engine) {
   return std::nullopt;
 }
 
-}  // namespace snug::train
+}  // namespace snug::session

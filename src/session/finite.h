@@ -7,10 +7,10 @@
 #include "base/finite.h"
 #include "session/engine.h"
 
-namespace snug::train {
+namespace snug::session {
 
 /// The first weight, buffer or optimizer state with an element that is not finite, in order of
 /// name.
 [[nodiscard]] std::optional<NotFinite> find_not_finite(const Engine& engine);
 
-}  // namespace snug::train
+}  // namespace snug::session

@@ -11,7 +11,7 @@
 #include "snug/layers.h"
 #include "snug/session.h"
 
-namespace snug {
+namespace snug::session {
 namespace {
 
 constexpr int64_t kRows = 16;
@@ -173,4 +173,4 @@ TEST(Frozen_storage, what_would_change_nothing_is_refused) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::session

@@ -21,7 +21,7 @@
 #include "snug/ops.h"
 #include "snug/session.h"
 
-namespace snug {
+namespace snug::session {
 namespace {
 
 constexpr int64_t kRows = 11;
@@ -358,4 +358,4 @@ TEST(Guarded, what_cannot_be_had_without_a_copy_is_refused_by_name) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::session

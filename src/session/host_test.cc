@@ -15,7 +15,7 @@
 #include "snug/ops.h"
 #include "snug/session.h"
 
-namespace snug {
+namespace snug::session {
 namespace {
 
 constexpr int64_t kRows = 16;
@@ -152,4 +152,4 @@ TEST(Host, a_loss_that_is_not_finite_is_an_error_where_exceptions_trap) {
 #endif
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::session

@@ -33,8 +33,8 @@ std::vector<std::string> frozen_by(const Network& network, const std::vector<std
   if (xs.empty()) return options.freeze;
   if (!options.freeze.empty())
     fail("freeze", "the weights are chosen by name already", "give one of the two");
-  const std::vector<std::string> names = train::parameter_names(
-      changed_network(described(network, options).def, resolve(spec::spec_of(options))));
+  const std::vector<std::string> names = compile::parameter_names(session::changed_network(
+      session::described(network, options).def, session::resolve(spec::spec_of(options))));
   std::vector<std::string> frozen = names;
   for (const std::string& x : xs) {
     const bool is_known = std::any_of(names.begin(), names.end(), [&](const std::string& name) {

@@ -15,7 +15,7 @@
 #include "snug/layers.h"
 #include "snug/recompute.h"
 
-namespace snug {
+namespace snug::session {
 namespace {
 
 constexpr int64_t kRows = 8;
@@ -342,4 +342,4 @@ TEST(ComingFrom, the_page_has_the_lines_that_are_compiled_here_and_no_others) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::session

@@ -17,7 +17,7 @@
 #include "snug/layers.h"
 #include "snug/session.h"
 
-namespace snug {
+namespace snug::session {
 namespace {
 
 constexpr int64_t kRows = 12, kWidth = 16, kWords = 20;
@@ -195,7 +195,7 @@ TEST(Lengths, the_first_program_that_holds_a_batch_runs) {
   ASSERT_EQ(plan.train.size(), 3u);
   EXPECT_EQ(plan.train[1].graph.name, "train: source 4, target 12");
   EXPECT_EQ(plan.eval[0].graph.name, "evaluate: source 4, target 4");
-  const train::Engine engine(plan, *made.impl()->machine.impl().backend);
+  const Engine engine(plan, *made.impl()->machine.impl().backend);
   EXPECT_EQ(engine.bucket_of({{"source", 4}, {"target", 2}}), 0u);
   EXPECT_EQ(engine.bucket_of({{"source", 1}, {"target", 5}}), 1u);
   EXPECT_EQ(engine.bucket_of({{"source", 5}, {"target", 1}}), 2u);
@@ -282,4 +282,4 @@ TEST(Lengths, that_cannot_be_are_refused_by_name) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::session

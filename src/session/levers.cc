@@ -13,7 +13,7 @@
 #include "snug/error.h"
 #include "spec/table.h"
 
-namespace snug {
+namespace snug::session {
 namespace {
 
 using choose::Lever;
@@ -33,7 +33,7 @@ ChangedRun changed_run(const Network& network, const RunSession& session, const 
 RunPlanRequest request_of(const std::shared_ptr<const ChangedRun>& run) {
   const SessionOptions& options = run->session.options;
   const ResolvedSpec resolved = resolve(spec::spec_of(options));
-  const NetworkDef def = changed_network(described(run->network, options).def, resolved);
+  const compile::NetworkDef def = changed_network(described(run->network, options).def, resolved);
   RunPlanRequest request = plan_request(def, run->session, resolved, options.micro_batch_size);
   request.changed = [run](const LeverKeys& keys) {
     return request_with(run->network, run->session, keys);
@@ -106,6 +106,10 @@ void check_words(const std::vector<std::string>& allow) {
 
 }  // namespace
 
+}  // namespace snug::session
+
+namespace snug::session {
+
 choose::RunPlanRequest request_with(const Network& network, const RunSession& session,
                                     const LeverKeys& keys) {
   return request_of(std::make_shared<const ChangedRun>(changed_run(network, session, keys)));
@@ -146,14 +150,18 @@ std::vector<LeverPlan> plan_allowed_levers(const Network& network, const RunSess
   return comparison.plan(choose::choices_among(allowed));
 }
 
+}  // namespace snug::session
+
+namespace snug {
+
 std::vector<LeverPlan> plan_levers(const Network& network, const SessionOptions& options,
                                    const std::vector<std::string>& allow) {
-  return plan_levers(network, RunSession{.options = options}, allow);
+  return session::plan_levers(network, session::RunSession{.options = options}, allow);
 }
 
 std::vector<LeverPlan> plan_allowed_levers(const Network& network, const SessionOptions& options,
                                            const std::vector<std::string>& allow) {
-  return plan_allowed_levers(network, RunSession{.options = options}, allow);
+  return session::plan_allowed_levers(network, session::RunSession{.options = options}, allow);
 }
 
 LeverKeys fastest_levers(const Network& network, const SessionOptions& options,

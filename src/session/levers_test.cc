@@ -10,7 +10,7 @@
 #include "snug/layers.h"
 #include "snug/session.h"
 
-namespace snug {
+namespace snug::session {
 namespace {
 
 constexpr int64_t kWidth = 128;
@@ -139,4 +139,4 @@ TEST(Levers, together_are_at_most_one_of_each_part) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::session

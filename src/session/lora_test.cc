@@ -14,7 +14,7 @@
 #include "snug/recompute.h"
 #include "snug/session.h"
 
-namespace snug {
+namespace snug::session {
 namespace {
 
 constexpr int64_t kWords = 7;
@@ -300,4 +300,4 @@ TEST(Lora, what_is_no_linear_map_is_refused_by_name) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::session

@@ -17,7 +17,7 @@
 #include "snug/layers.h"
 #include "snug/session.h"
 
-namespace snug {
+namespace snug::session {
 namespace {
 
 constexpr int64_t kRows = 8;
@@ -352,4 +352,4 @@ TEST(Loss_scale, squares_of_scaled_gradients_do_not_overflow) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::session

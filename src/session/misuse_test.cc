@@ -18,7 +18,7 @@
 #include "snug/recompute.h"
 #include "snug/session.h"
 
-namespace snug {
+namespace snug::session {
 namespace {
 
 constexpr int64_t kRows = 6;
@@ -352,4 +352,4 @@ TEST(SessionMisuse, names_of_tensors_that_training_has) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::session

@@ -11,7 +11,7 @@
 #include "snug/ops.h"
 #include "snug/session.h"
 
-namespace snug {
+namespace snug::session {
 namespace {
 
 constexpr int64_t kRows = 16;
@@ -281,4 +281,4 @@ TEST(OwnNetwork, sums_maxima_and_products_over_padded_places_are_refused_without
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::session

@@ -20,7 +20,7 @@
 #include "session/engine.h"
 #include "session/update.h"
 
-namespace snug::train {
+namespace snug::session {
 namespace {
 
 constexpr int64_t kRows = 8;
@@ -62,9 +62,9 @@ class Packing final : public Backend {
 
 // A recurrent net: two weights that every step reads, one of them behind a bias of the product's
 // own shape, and a weight that is read once.
-NetworkDef recurrent() {
-  NetworkDef network;
-  network.build = [](GraphBuilder& builder, const BuildRequest& request) -> ValueId {
+compile::NetworkDef recurrent() {
+  compile::NetworkDef network;
+  network.build = [](GraphBuilder& builder, const compile::BuildRequest& request) -> ValueId {
     const Shape rows = {request.rows, kWidth};
     const ValueId x = builder.input("x", {DType::f32, rows});
     const ValueId from_x = builder.parameter("from_x", {DType::f32, {kWidth, kWidth}});
@@ -308,4 +308,4 @@ TEST(Packed_weights, are_not_offered_by_a_backend_that_does_not_gain) {
 }
 
 }  // namespace
-}  // namespace snug::train
+}  // namespace snug::session

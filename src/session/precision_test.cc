@@ -12,7 +12,7 @@
 #include "snug/layers.h"
 #include "snug/session.h"
 
-namespace snug {
+namespace snug::session {
 namespace {
 
 constexpr int64_t kRows = 4;
@@ -326,4 +326,4 @@ TEST(Precision, T27_frozen_weights_stay_and_are_no_part_of_the_norm) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::session

@@ -12,7 +12,7 @@
 #include "session/engine.h"
 #include "session/update.h"
 
-namespace snug::train {
+namespace snug::session {
 namespace {
 
 constexpr int64_t kRows = 8;
@@ -20,9 +20,9 @@ constexpr int64_t kIn = 48;
 constexpr int64_t kOut = 5;
 
 // A layer whose weight is rounded to 16 bits before every use, by nodes of the given phase.
-NetworkDef rounding_network(Phase phase) {
-  NetworkDef network;
-  network.build = [phase](GraphBuilder& builder, const BuildRequest& request) -> ValueId {
+compile::NetworkDef rounding_network(Phase phase) {
+  compile::NetworkDef network;
+  network.build = [phase](GraphBuilder& builder, const compile::BuildRequest& request) -> ValueId {
     const ValueId x = builder.input("x", {DType::f32, {request.rows, kIn}});
     const ValueId w = builder.parameter("layer.weight", {DType::f32, {kOut, kIn}});
     ValueId rounded = kNone;
@@ -166,4 +166,4 @@ TEST(Prologue, is_a_part_of_the_only_micro_batch) {
 }
 
 }  // namespace
-}  // namespace snug::train
+}  // namespace snug::session

@@ -14,7 +14,7 @@
 #include "snug/layers.h"
 #include "snug/session.h"
 
-namespace snug {
+namespace snug::session {
 namespace {
 
 constexpr int64_t kRows = 8;
@@ -551,4 +551,4 @@ TEST(Marks, hold_in_every_split_and_length) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::session

@@ -8,7 +8,7 @@
 #include "snug/layers.h"
 #include "snug/session.h"
 
-namespace snug {
+namespace snug::session {
 namespace {
 
 constexpr int64_t kWidth = 16;
@@ -55,4 +55,4 @@ TEST(Refusal, says_what_it_is_at_and_stops_there_on_request) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::session

@@ -8,7 +8,7 @@
 #include "snug/error.h"
 #include "spec/table.h"
 
-namespace snug {
+namespace snug::session {
 namespace {
 
 constexpr size_t kMostPrograms = 256;
@@ -82,10 +82,10 @@ DType dtype_of(const PrecisionRule& rule) {
                 "give float32, bfloat16 or float16");
 }
 
-ForwardChanges changes_of(const TrainSpec& spec) {
-  ForwardChanges changes;
+compile::ForwardChanges changes_of(const TrainSpec& spec) {
+  compile::ForwardChanges changes;
   changes.lora = spec.lora;
-  changes.storage = train::make_weight_storage(spec.freeze, spec.frozen_dtype, spec.weight_dtype);
+  changes.storage = compile::make_weight_storage(spec.freeze, spec.frozen_dtype, spec.weight_dtype);
   changes.training.dtype = half_of("bf16, fp16", spec.bf16, spec.fp16);
   for (const PrecisionRule& rule : spec.precision_overrides)
     changes.training.overrides.push_back({rule.match, dtype_of(rule)});
@@ -98,7 +98,7 @@ ForwardChanges changes_of(const TrainSpec& spec) {
 }
 
 // What "auto" stands for is decided here: gradients in f16 overflow, and vanish, without one.
-optim::LossScaleRule loss_scale_of(const TrainSpec& spec, const MixedPrecision& training) {
+optim::LossScaleRule loss_scale_of(const TrainSpec& spec, const compile::MixedPrecision& training) {
   const bool has_f16 = training.dtype == DType::f16 ||
                        std::any_of(training.overrides.begin(), training.overrides.end(),
                                    [](const auto& rule) { return rule.dtype == DType::f16; });
@@ -138,9 +138,9 @@ void check_effect(const ResolvedSpec& resolved) {
   }
   if (!spec.lora.is_on() && spec.lora != LoraOptions())
     refuse_option("lora", "no weight has an adapter", "name linear maps in lora.match, or omit it");
-  const MixedPrecision& training = resolved.changes.training;
-  const MixedPrecision& evaluation = resolved.changes.evaluation;
-  const std::vector<PrecisionOverride>& rules = training.overrides;
+  const compile::MixedPrecision& training = resolved.changes.training;
+  const compile::MixedPrecision& evaluation = resolved.changes.evaluation;
+  const std::vector<compile::PrecisionOverride>& rules = training.overrides;
   const bool is_any_narrow = training.dtype != DType::f32 || evaluation.dtype != DType::f32 ||
                              std::any_of(rules.begin(), rules.end(),
                                          [](const auto& rule) { return rule.dtype != DType::f32; });
@@ -158,7 +158,7 @@ ResolvedSpec resolve(const TrainSpec& spec) {
   resolved.spec = spec;
   resolved.changes = changes_of(spec);
   resolved.loss_scale = loss_scale_of(spec, resolved.changes.training);
-  train::Recipe& recipe = resolved.recipe;
+  compile::Recipe& recipe = resolved.recipe;
   recipe.given = settings_of(spec);
   recipe.optimizer = optim::make_options(spec.optim, recipe.given, spec.weight_decay);
   recipe.max_grad_norm = spec.max_grad_norm;
@@ -179,4 +179,4 @@ ResolvedSpec resolve_checked(const TrainSpec& spec) {
   return resolved;
 }
 
-}  // namespace snug
+}  // namespace snug::session

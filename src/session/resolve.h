@@ -9,14 +9,14 @@
 #include "optim/schedule.h"
 #include "snug/train_spec.h"
 
-namespace snug {
+namespace snug::session {
 
 struct ResolvedSpec {
   TrainSpec spec;
-  train::Recipe recipe;
+  compile::Recipe recipe;
   optim::Schedule schedule;
   optim::LossScaleRule loss_scale;
-  ForwardChanges changes;  // adapters, weights in fewer bits, mixed precision
+  compile::ForwardChanges changes;  // adapters, weights in fewer bits, mixed precision
 };
 
 /// Throws Error{bad_config} by option for words that mean nothing and switches that exclude each
@@ -26,4 +26,4 @@ struct ResolvedSpec {
 /// that would change nothing.
 [[nodiscard]] ResolvedSpec resolve_checked(const TrainSpec& spec);
 
-}  // namespace snug
+}  // namespace snug::session

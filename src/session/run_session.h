@@ -13,7 +13,7 @@
 #include "snug/levers.h"
 #include "snug/session.h"
 
-namespace snug {
+namespace snug::session {
 
 /// What a smaller problem takes.
 struct SessionSizes {
@@ -59,4 +59,4 @@ struct ChangedRun {
 [[nodiscard]] Explanation explain_network(const Network& network, const RunSession& session,
                                           bool has_texts);
 
-}  // namespace snug
+}  // namespace snug::session

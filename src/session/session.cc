@@ -39,11 +39,11 @@ void check_cancelled(const SessionOptions& options) {
     throw Error(ErrorCode::cancelled, "step", "stopped on request");
 }
 
-std::unique_ptr<train::Engine> make_engine(const SessionPlan::Impl& planned) {
+std::unique_ptr<session::Engine> make_engine(const SessionPlan::Impl& planned) {
   // Planning used heap that the budget has no place for beside the block.
   if (planned.options.process_bytes > 0) malloc_trim(0);
-  return std::make_unique<train::Engine>(planned.plan, *planned.machine.impl().backend,
-                                         planned.options.block);
+  return std::make_unique<session::Engine>(planned.plan, *planned.machine.impl().backend,
+                                           planned.options.block);
 }
 
 }  // namespace
@@ -57,7 +57,7 @@ Session::Impl::Use::Use(Impl& session) : session_(session) {
 }
 
 // The weights of a session in the caller's block would be those of another.
-BlockLease::BlockLease(const SessionPlan::Impl& plan)
+session::BlockLease::BlockLease(const SessionPlan::Impl& plan)
     : is_leased_(plan.options.block.empty() ? nullptr : &plan.is_block_leased) {
   if (is_leased_ != nullptr && is_leased_->exchange(true))
     throw Error(ErrorCode::bad_config, "block",
@@ -82,10 +82,11 @@ Session::Impl::Impl(std::shared_ptr<const SessionPlan::Impl> plan)
   for (size_t i = 0; i < run.eval.size(); ++i) {
     const Graph& eval = run.eval[i].graph;
     Bucket bucket{.training = {},
-                  .evaluation = inputs_of(eval, planned->facts),
-                  .prediction = inputs_of_outputs(eval, planned->facts),
+                  .evaluation = session::inputs_of(eval, planned->facts),
+                  .prediction = session::inputs_of_outputs(eval, planned->facts),
                   .outputs = {}};
-    if (!run.train.empty()) bucket.training = inputs_of(run.train[i].graph, planned->facts);
+    if (!run.train.empty())
+      bucket.training = session::inputs_of(run.train[i].graph, planned->facts);
     for (const std::string& output : planned->facts.outputs) {
       const Shape& shape = eval.type(eval.find(output)).shape;
       bucket.outputs[output] = Shape(shape.begin() + 1, shape.end());
@@ -96,7 +97,7 @@ Session::Impl::Impl(std::shared_ptr<const SessionPlan::Impl> plan)
   engine->rehearse_peak();
   if (!planned->options.has_initial_values) return;
   for (const auto& [name, entry] : run.residents.entries()) {
-    if (is_of_model(entry.kind) && !train::is_scales(*engine, name)) initialize(name, entry);
+    if (is_of_model(entry.kind) && !session::is_scales(*engine, name)) initialize(name, entry);
   }
 }
 
@@ -130,8 +131,8 @@ Evaluation Session::Impl::run_eval(const RowSource& rows, const OutputSink& sink
   const size_t index = bucket_of(rows.length());
   const Bucket& bucket = buckets_[index];
   feeder.begin(rows, has_outputs_alone ? bucket.prediction : bucket.evaluation);
-  Executable& program = engine->eval(index);
-  const bool has_loss = planned->plan.eval[index].graph.find(train::kLossName) != kNone;
+  runtime::Executable& program = engine->eval(index);
+  const bool has_loss = planned->plan.eval[index].graph.find(compile::kLossName) != kNone;
   std::map<std::string, std::span<const float>> values;
   std::map<std::string, std::vector<std::byte>> copies;  // where the host cannot read the outputs
   Evaluation evaluation{.rows = rows.rows()};
@@ -142,7 +143,7 @@ Evaluation Session::Impl::run_eval(const RowSource& rows, const OutputSink& sink
     feeder.fill(*engine, first, 0);
     engine->run(program);
     const int64_t count = std::min(micro_batch, rows.rows() - first);
-    if (has_loss) evaluation.loss += engine->scalar(program, train::kLossName);
+    if (has_loss) evaluation.loss += engine->scalar(program, compile::kLossName);
     if (!sink) continue;
     for (const auto& [output, shape] : bucket.outputs)
       values[output] =
@@ -164,7 +165,7 @@ const PlanReport& Session::plan() const { return impl_->planned->plan.report; }
 int64_t Session::updates() const { return impl_->counts.drawn; }
 bool Session::has_input(const std::string& name) const {
   return std::ranges::any_of(impl_->planned->facts.inputs,
-                             [&](const FedInput& input) { return input.name == name; });
+                             [&](const network::FedInput& input) { return input.name == name; });
 }
 
 const UpdateCounts& Session::counts() const { return impl_->counts; }
@@ -219,7 +220,7 @@ void Session::Impl::feed(const RowSource& batch) {
 
 void Session::Impl::drop_gradients() {
   for (const auto& [tensor, entry] : planned->plan.residents.entries()) {
-    if (tensor.starts_with(train::kGradientPrefix)) engine->fill(tensor, std::byte{0});
+    if (tensor.starts_with(compile::kGradientPrefix)) engine->fill(tensor, std::byte{0});
   }
 }
 
@@ -235,14 +236,14 @@ auto Session::Impl::with_clean_gradients(const Work& work) {
 
 double Session::Impl::gradients() {
   return with_clean_gradients(
-      [&] { return train::run_pieces(*engine, feeder, counts.drawn, loss_scale.value); });
+      [&] { return session::run_pieces(*engine, feeder, counts.drawn, loss_scale.value); });
 }
 
-train::UpdateResult Session::Impl::update(const StepOptions& options) {
+session::UpdateResult Session::Impl::update(const StepOptions& options) {
   has_prologue = false;
   return with_clean_gradients([&] {
-    return train::run_update(*engine, feeder, {.counts = counts, .loss_scale = loss_scale.value},
-                             planned->rule, kept_buffers, options);
+    return session::run_update(*engine, feeder, {.counts = counts, .loss_scale = loss_scale.value},
+                               planned->rule, kept_buffers, options);
   });
 }
 
@@ -258,7 +259,7 @@ GradientResult Session::gradients(const RowSource& batch) {
   result.loss = it.gradients();
   const auto unscale = static_cast<float>(1 / it.loss_scale.value);
   for (const std::string& weight : it.planned->trained) {
-    const std::string name = train::kGradientPrefix + weight;
+    const std::string name = compile::kGradientPrefix + weight;
     std::vector<float>& gradient = result.of[weight];
     if (!it.engine->has(name)) {  // the loss does not depend on it
       gradient.assign(static_cast<size_t>(element_count(it.entry(weight).type)), 0.0F);
@@ -284,8 +285,8 @@ StepResult Session::step(const RowSource& batch, const StepOptions& options) {
   }
   const Impl::Use use(it);
   it.feed(batch);
-  const train::UpdateResult result = it.update(options);
-  const train::UpdateRule& rule = it.planned->rule;
+  const session::UpdateResult result = it.update(options);
+  const session::UpdateRule& rule = it.planned->rule;
   const double rate = options.learning_rate.value_or(
       it.planned->options.learning_rate * optim::rate_factor(rule.schedule, it.counts.schedule));
   const double scale = it.loss_scale.value;

@@ -199,7 +199,7 @@ Session Session::resume(const Network& network, const std::string& folder,
   SessionOptions own = options;
   own.has_initial_values = false;
   own.draw_numbering = saved.draw_numbering;
-  Session session(Impl::open(make_plan(network, {.options = own}, saved.micro_batch)));
+  Session session(Impl::open(session::make_plan(network, {.options = own}, saved.micro_batch)));
   load(folder + "/model.safetensors", true, session);
   load(folder + "/optimizer.safetensors", false, session);
   session.require_finite(folder);

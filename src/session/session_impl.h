@@ -14,7 +14,7 @@
 #include "session/update.h"
 #include "snug/session.h"
 
-namespace snug {
+namespace snug::session {
 
 /// One session at a time lives in a caller's block.
 class BlockLease {
@@ -29,6 +29,10 @@ class BlockLease {
  private:
   std::atomic<bool>* is_leased_;
 };
+
+}  // namespace snug::session
+
+namespace snug {
 
 class Session::Impl {
  public:
@@ -57,23 +61,23 @@ class Session::Impl {
   void feed(const RowSource& batch);
   /// The batch that was begun. What was summed up before rows that failed belongs to no update.
   [[nodiscard]] double gradients();
-  [[nodiscard]] train::UpdateResult update(const StepOptions& options);
+  [[nodiscard]] session::UpdateResult update(const StepOptions& options);
   void drop_gradients();
   /// Behind an update: its counts, and the scale of the next.
   void count_update(bool is_skipped);
-  void initialize(const std::string& weight, const ResidentLayout::Entry& entry);
+  void initialize(const std::string& weight, const runtime::ResidentLayout::Entry& entry);
   /// Throws Error{bad_config} for a name that there is not.
-  [[nodiscard]] const ResidentLayout::Entry& entry(const std::string& tensor) const;
+  [[nodiscard]] const runtime::ResidentLayout::Entry& entry(const std::string& tensor) const;
   /// The columns of a weight or buffer. Throws Error{bad_config} where these elements are no whole
   /// rows of it.
   [[nodiscard]] int64_t columns_of(const std::string& weight, int64_t first_row,
                                    int64_t elements) const;
 
   std::shared_ptr<const SessionPlan::Impl> planned;
-  BlockLease block;
-  std::unique_ptr<train::Engine> engine;
-  Feeder feeder;
-  train::KeptBuffers kept_buffers;
+  session::BlockLease block;
+  std::unique_ptr<session::Engine> engine;
+  session::Feeder feeder;
+  session::KeptBuffers kept_buffers;
   UpdateCounts counts;
   LossScale loss_scale;
   bool has_prologue = false;  // what it makes is of the weights as they are
@@ -83,7 +87,7 @@ class Session::Impl {
   template <class Work>
   auto with_clean_gradients(const Work& work);
   struct Bucket {  // of one length: what its programs are fed, and the shapes of a row's outputs
-    ProgramInputs training, evaluation, prediction;
+    session::ProgramInputs training, evaluation, prediction;
     std::map<std::string, Shape> outputs;
   };
   std::vector<Bucket> buckets_;

@@ -16,14 +16,16 @@
 #include "solve/remat_write.h"
 #include "spec/table.h"
 
-namespace snug {
+namespace snug::session {
+
+using compile::NetworkDef;
 
 NetworkDef changed_network(NetworkDef network, const ResolvedSpec& resolved) {
-  return with_changes(std::move(network), resolved.changes);
+  return compile::with_changes(std::move(network), resolved.changes);
 }
 
-DescribedNetwork described(const Network& network, const SessionOptions& options) {
-  return describe_network(network, options.lengths, options.draw_numbering);
+network::DescribedNetwork described(const Network& network, const SessionOptions& options) {
+  return network::describe_network(network, options.lengths, options.draw_numbering);
 }
 
 Machine machine_of(const SessionOptions& options) {
@@ -41,12 +43,12 @@ void check_block(std::span<const std::byte> block) {
                 "give memory that lives as long as the session");
 }
 
-train::UpdateRule rule_of(const ResolvedSpec& resolved, const NetworkDef& network) {
-  return {
-      .optimizer = resolved.recipe.optimizer,
-      .schedule = resolved.schedule,
-      .rates = optim::assign_groups(train::parameter_names(network), resolved.recipe.groups).rates,
-      .loss_scale = resolved.loss_scale};
+UpdateRule rule_of(const ResolvedSpec& resolved, const NetworkDef& network) {
+  return {.optimizer = resolved.recipe.optimizer,
+          .schedule = resolved.schedule,
+          .rates =
+              optim::assign_groups(compile::parameter_names(network), resolved.recipe.groups).rates,
+          .loss_scale = resolved.loss_scale};
 }
 
 // The programs of rows that are cut off there.
@@ -85,7 +87,7 @@ choose::RunPlanRequest plan_request(const NetworkDef& network, const RunSession&
   const SessionOptions& options = session.options;
   choose::RunPlanRequest request{
       .network = network,
-      .recipe = options.only_evaluation ? train::Recipe{} : resolved.recipe,
+      .recipe = options.only_evaluation ? compile::Recipe{} : resolved.recipe,
       .global_batch = options.batch_rows,
       .micro_batch = micro_batch,
       .lengths = options.lengths.empty() ? std::vector<Lengths>(1) : options.lengths,
@@ -96,7 +98,7 @@ choose::RunPlanRequest plan_request(const NetworkDef& network, const RunSession&
       .process_bytes = options.process_bytes,
       .startup_bytes = options.startup_bytes,
       .trains = !options.only_evaluation};
-  const MixedPrecision& training = resolved.changes.training;
+  const compile::MixedPrecision& training = resolved.changes.training;
   request.has_coded_weights = options.weight_dtype != "float32";
   request.has_coded_frozen = options.frozen_dtype != "float32";
   request.has_16_bits = training.dtype != DType::f32 || !training.overrides.empty();
@@ -141,7 +143,7 @@ std::string precision_text(const SessionOptions& options) {
 
 choose::RunPlan planned(const Network& network, const NetworkDef& def, const RunSession& session,
                         const ResolvedSpec& resolved, int64_t micro_batch, const Backend& backend,
-                        train::Records records) {
+                        compile::Records records) {
   const SessionOptions& options = session.options;
   const StopScope stop({.cancel = options.cancel, .deadline = {}});
   choose::RunPlanRequest request = plan_request(def, session, resolved, micro_batch);
@@ -170,43 +172,48 @@ choose::RunPlan planned(const Network& network, const NetworkDef& def, const Run
 
 }  // namespace
 
-SessionPlan::Impl::Impl(const Network& network, const RunSession& session, int64_t micro_batch,
-                        train::Records records)
-    : options(session.options),
-      resolved(resolve_checked(spec::spec_of(options))),
-      name(network.name()),
-      machine(machine_of(options)) {
-  check_block(options.block);
-  DescribedNetwork found = described(network, options);
-  def = changed_network(std::move(found.def), resolved);
-  facts = std::move(found.facts);
-  const std::string unshared = unshared_notice(facts);
-  if (!unshared.empty() && options.on_message) options.on_message(unshared);
-  if (!options.only_evaluation) {
-    rule = rule_of(resolved, def);
-    const std::vector<std::string> names =
-        train::trainable_names(train::parameter_names(def), options.freeze, def.is_frozen);
-    trained.insert(names.begin(), names.end());
-  }
-  plan = planned(network, def, session, resolved, micro_batch, *machine.impl().backend, records);
-  plan.report.model = name;
-  plan.report.precision = precision_text(options);
-  plan.report.instruction_set = to_string(instruction_set());
-}
-
 std::shared_ptr<const SessionPlan::Impl> make_plan(const Network& network,
                                                    const RunSession& session, int64_t micro_batch,
-                                                   train::Records records) {
+                                                   compile::Records records) {
   const DefaultFloatMode float_mode;
   return std::make_shared<const SessionPlan::Impl>(network, session, micro_batch, records);
 }
 
-SessionPlan::SessionPlan(const Network& network, const SessionOptions& options)
-    : impl_(make_plan(network, {.options = options}, options.micro_batch_size)) {}
-
 SessionPlan plan_session(const Network& network, const RunSession& session) {
   return SessionPlan(make_plan(network, session, session.options.micro_batch_size));
 }
+
+}  // namespace snug::session
+
+namespace snug {
+
+SessionPlan::Impl::Impl(const Network& network, const session::RunSession& session,
+                        int64_t micro_batch, compile::Records records)
+    : options(session.options),
+      resolved(session::resolve_checked(spec::spec_of(options))),
+      name(network.name()),
+      machine(session::machine_of(options)) {
+  session::check_block(options.block);
+  network::DescribedNetwork found = session::described(network, options);
+  def = session::changed_network(std::move(found.def), resolved);
+  facts = std::move(found.facts);
+  const std::string unshared = network::unshared_notice(facts);
+  if (!unshared.empty() && options.on_message) options.on_message(unshared);
+  if (!options.only_evaluation) {
+    rule = session::rule_of(resolved, def);
+    const std::vector<std::string> names =
+        compile::trainable_names(compile::parameter_names(def), options.freeze, def.is_frozen);
+    trained.insert(names.begin(), names.end());
+  }
+  plan = session::planned(network, def, session, resolved, micro_batch, *machine.impl().backend,
+                          records);
+  plan.report.model = name;
+  plan.report.precision = session::precision_text(options);
+  plan.report.instruction_set = to_string(instruction_set());
+}
+
+SessionPlan::SessionPlan(const Network& network, const SessionOptions& options)
+    : impl_(session::make_plan(network, {.options = options}, options.micro_batch_size)) {}
 
 const PlanReport& SessionPlan::report() const { return impl_->plan.report; }
 
@@ -249,22 +256,23 @@ std::vector<int64_t> splits_of(int64_t batch_rows) { return choose::micro_batche
 
 std::vector<TensorInfo> tensors_of(const Network& network, const SessionOptions& options) {
   const DefaultFloatMode float_mode;
-  const ResolvedSpec resolved = resolve(spec::spec_of(options));
-  const NetworkDef def = changed_network(described(network, options).def, resolved);
-  const std::vector<std::string> names = train::parameter_names(def);
+  const session::ResolvedSpec resolved = session::resolve(spec::spec_of(options));
+  const compile::NetworkDef def =
+      session::changed_network(session::described(network, options).def, resolved);
+  const std::vector<std::string> names = compile::parameter_names(def);
   const std::vector<std::string> trained =
-      train::trainable_names(names, options.freeze, def.is_frozen);
+      compile::trainable_names(names, options.freeze, def.is_frozen);
   (void)optim::assign_groups(names, resolved.recipe.groups);
   const std::set<std::string> is_trained(trained.begin(), trained.end());
-  const std::vector<Weight> weights = train::weights_of(def);
+  const std::vector<compile::Weight> weights = compile::weights_of(def);
   std::set<std::string> scales;
-  for (const Weight& weight : weights) {
+  for (const compile::Weight& weight : weights) {
     const Value& value = weight.value;
-    if (train::is_coded_weight(value.kind, value.type.dtype))
-      scales.insert(value.name + train::kScalesSuffix);
+    if (compile::is_coded_weight(value.kind, value.type.dtype))
+      scales.insert(value.name + compile::kScalesSuffix);
   }
   std::vector<TensorInfo> found;
-  for (const Weight& weight : weights) {
+  for (const compile::Weight& weight : weights) {
     const Value& value = weight.value;
     found.push_back({.name = value.name,
                      .shape = value.type.shape,

@@ -15,14 +15,16 @@
 #include "session/update.h"
 #include "snug/session.h"
 
-namespace snug {
+namespace snug::session {
 
-[[nodiscard]] DescribedNetwork described(const Network& network, const SessionOptions& options);
+[[nodiscard]] network::DescribedNetwork described(const Network& network,
+                                                  const SessionOptions& options);
 /// As the spec changes it: with adapters, and with frozen weights in fewer bits.
-[[nodiscard]] NetworkDef changed_network(NetworkDef network, const ResolvedSpec& resolved);
+[[nodiscard]] compile::NetworkDef changed_network(compile::NetworkDef network,
+                                                  const ResolvedSpec& resolved);
 [[nodiscard]] Machine machine_of(const SessionOptions& options);
 /// What is asked of planning. Refers to `session`.
-[[nodiscard]] choose::RunPlanRequest plan_request(const NetworkDef& network,
+[[nodiscard]] choose::RunPlanRequest plan_request(const compile::NetworkDef& network,
                                                   const RunSession& session,
                                                   const ResolvedSpec& resolved,
                                                   int64_t micro_batch);
@@ -31,26 +33,34 @@ namespace snug {
 [[nodiscard]] choose::RunPlanRequest request_with(const Network& network, const RunSession& session,
                                                   const LeverKeys& keys);
 
+}  // namespace snug::session
+
+namespace snug {
+
 struct SessionPlan::Impl {
   /// make_plan() makes one.
-  Impl(const Network& network, const RunSession& session, int64_t micro_batch,
-       train::Records records);
+  Impl(const Network& network, const session::RunSession& session, int64_t micro_batch,
+       compile::Records records);
 
   SessionOptions options;
-  ResolvedSpec resolved;  // of these options
+  session::ResolvedSpec resolved;  // of these options
   std::string name;
   Machine machine;
-  NetworkDef def;
+  compile::NetworkDef def;
   NetworkFacts facts;
-  train::UpdateRule rule;
+  session::UpdateRule rule;
   std::set<std::string> trained;  // names of parameters
   choose::RunPlan plan;
   mutable std::atomic<bool> is_block_leased = false;
 };
 
+}  // namespace snug
+
+namespace snug::session {
+
 /// `micro_batch` 0: the planner's choice.
 [[nodiscard]] std::shared_ptr<const SessionPlan::Impl> make_plan(
     const Network& network, const RunSession& session, int64_t micro_batch,
-    train::Records records = train::Records::none);
+    compile::Records records = compile::Records::none);
 
-}  // namespace snug
+}  // namespace snug::session

@@ -21,7 +21,7 @@
 #include "snug/layers.h"
 #include "snug/session.h"
 
-namespace snug {
+namespace snug::session {
 namespace {
 
 constexpr int64_t kRows = 12;
@@ -429,4 +429,4 @@ TEST(SessionPlan, a_network_that_is_another_each_time_is_refused) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::session

@@ -18,6 +18,10 @@
 #include "snug/error.h"
 
 namespace snug {
+
+using runtime::ResidentLayout;
+using session::is_coded_weight;
+
 namespace {
 
 constexpr int64_t kBufferElements = 1 << 16;
@@ -54,7 +58,7 @@ void Session::Impl::initialize(const std::string& weight, const ResidentLayout::
   const int threads = planned->machine.threads();
   const TeamFloatMode float_mode(threads, Subnormals::kept);
   has_prologue = false;
-  if (!train::is_coded_weight(*engine, weight)) {
+  if (!is_coded_weight(*engine, weight)) {
     engine->fill_parts<float>(
         weight, 0, element_count(entry.type), [&](int64_t at, std::span<float> values) {
           nn::initialize(values, entry.type.shape, rule, weight, seed, threads, at);
@@ -68,12 +72,12 @@ void Session::Impl::initialize(const std::string& weight, const ResidentLayout::
   for (int64_t first = 0; first < entry.type.shape[0]; first += rows) {
     values.resize(static_cast<size_t>(std::min(rows, entry.type.shape[0] - first) * columns));
     nn::initialize(values, entry.type.shape, rule, weight, seed, threads, first * columns);
-    train::write_coded_rows(*engine, weight, first, values);
+    session::write_coded_rows(*engine, weight, first, values);
   }
 }
 
 const ResidentLayout::Entry& Session::Impl::entry(const std::string& tensor) const {
-  const bool is_there = engine->has(tensor) && !tensor.starts_with(train::kGradientPrefix);
+  const bool is_there = engine->has(tensor) && !tensor.starts_with(compile::kGradientPrefix);
   if (!is_there || !is_kept(planned->plan.residents.at(tensor).kind))
     throw Error(ErrorCode::bad_config, tensor, "the session has no tensor of this name",
                 "tensors() lists them");
@@ -98,11 +102,11 @@ int64_t Session::Impl::columns_of(const std::string& weight, int64_t first_row,
 std::vector<TensorInfo> Session::tensors() const {
   std::vector<TensorInfo> found;
   for (const auto& [name, entry] : impl_->planned->plan.residents.entries()) {
-    if (!is_kept(entry.kind) || name.starts_with(train::kGradientPrefix)) continue;
-    const TensorKind kind = entry.kind == ValueKind::parameter       ? TensorKind::parameter
-                            : entry.kind == ValueKind::state         ? TensorKind::optimizer_state
-                            : train::is_scales(*impl_->engine, name) ? TensorKind::scales
-                                                                     : TensorKind::buffer;
+    if (!is_kept(entry.kind) || name.starts_with(compile::kGradientPrefix)) continue;
+    const TensorKind kind = entry.kind == ValueKind::parameter         ? TensorKind::parameter
+                            : entry.kind == ValueKind::state           ? TensorKind::optimizer_state
+                            : session::is_scales(*impl_->engine, name) ? TensorKind::scales
+                                                                       : TensorKind::buffer;
     found.push_back({.name = name,
                      .shape = entry.type.shape,
                      .dtype = entry.type.dtype,
@@ -149,10 +153,10 @@ std::span<float> Session::edit(const std::string& name) {
 }
 
 void Session::read(const std::string& name, std::span<float> values) const {
-  const train::Engine& engine = *impl_->engine;
+  const session::Engine& engine = *impl_->engine;
   const TensorType& type = impl_->entry(name).type;
   check_size(name, values, element_count(type));
-  if (train::is_coded_weight(engine, name)) return train::read_coded_rows(engine, name, 0, values);
+  if (is_coded_weight(engine, name)) return session::read_coded_rows(engine, name, 0, values);
   if (type.dtype == DType::u8)
     return engine.for_parts<uint8_t>(name, 0, std::ssize(values),
                                      [&](int64_t at, std::span<const uint8_t> codes) {
@@ -172,7 +176,7 @@ void Session::write(const std::string& name, std::span<const float> values) {
   const TensorType& type = impl_->entry(name).type;
   check_size(name, values, element_count(type));
   check_finite(name, values, 0);
-  if (train::is_coded_weight(*impl_->engine, name)) return write_rows(name, 0, values);
+  if (is_coded_weight(*impl_->engine, name)) return write_rows(name, 0, values);
   if (type.dtype != DType::u8) {
     require_f32(name, type.dtype);
     impl_->has_prologue = false;
@@ -195,8 +199,8 @@ void Session::write(const std::string& name, std::span<const float> values) {
 
 void Session::read_rows(const std::string& name, int64_t first_row, std::span<float> values) const {
   const int64_t columns = impl_->columns_of(name, first_row, std::ssize(values));
-  if (train::is_coded_weight(*impl_->engine, name))
-    return train::read_coded_rows(*impl_->engine, name, first_row, values);
+  if (is_coded_weight(*impl_->engine, name))
+    return session::read_coded_rows(*impl_->engine, name, first_row, values);
   require_f32(name, impl_->entry(name).type.dtype);
   impl_->engine->read<float>(name, first_row * columns, values);
 }
@@ -206,8 +210,8 @@ void Session::write_rows(const std::string& name, int64_t first_row,
   const int64_t columns = impl_->columns_of(name, first_row, std::ssize(values));
   check_finite(name, values, first_row * columns);
   impl_->has_prologue = false;
-  if (train::is_coded_weight(*impl_->engine, name))
-    return train::write_coded_rows(*impl_->engine, name, first_row, values);
+  if (is_coded_weight(*impl_->engine, name))
+    return session::write_coded_rows(*impl_->engine, name, first_row, values);
   require_f32(name, impl_->entry(name).type.dtype);
   impl_->engine->write<float>(name, first_row * columns, values);
 }
@@ -215,7 +219,7 @@ void Session::write_rows(const std::string& name, int64_t first_row,
 void Session::initialize(const std::string& name) {
   check_threads(impl_->planned->machine.threads());
   const ResidentLayout::Entry& entry = impl_->entry(name);
-  if (train::is_scales(*impl_->engine, name))
+  if (session::is_scales(*impl_->engine, name))
     throw Error(ErrorCode::bad_config, name, "it is a part of a weight in 8 bits",
                 "name the weight");
   if (!is_of_model(entry.kind))
@@ -225,12 +229,12 @@ void Session::initialize(const std::string& name) {
 }
 
 std::string Session::find_not_finite() const {
-  const std::optional<NotFinite> found = train::find_not_finite(*impl_->engine);
+  const std::optional<NotFinite> found = session::find_not_finite(*impl_->engine);
   return found ? found->text() : std::string();
 }
 
 void Session::require_finite(const std::string& where) const {
-  const std::optional<NotFinite> found = train::find_not_finite(*impl_->engine);
+  const std::optional<NotFinite> found = session::find_not_finite(*impl_->engine);
   if (found) refuse_not_finite(where, *found);
 }
 

@@ -17,7 +17,7 @@
 #include "snug/error.h"
 #include "snug/layers.h"
 
-namespace snug {
+namespace snug::session {
 namespace {
 
 constexpr int64_t kRows = 24;
@@ -591,4 +591,4 @@ TEST(Session, two_sessions_in_two_threads_do_not_disturb_each_other) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::session

@@ -13,7 +13,7 @@
 #include "snug/layers.h"
 #include "snug/session.h"
 
-namespace snug {
+namespace snug::session {
 namespace {
 
 constexpr int64_t kRows = 16;
@@ -161,4 +161,4 @@ TEST(State_bits, options_that_cannot_be_are_refused) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::session

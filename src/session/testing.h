@@ -10,7 +10,7 @@
 #include "snug/error.h"
 #include "snug/session.h"
 
-namespace snug {
+namespace snug::session {
 
 /// The text of the error that the call ends with; a failure where it is of another code, or none.
 inline std::string refusal(const std::function<void()>& call,
@@ -35,4 +35,4 @@ inline std::string bytes_of(const Session& session) {
   return all;
 }
 
-}  // namespace snug
+}  // namespace snug::session

@@ -17,7 +17,7 @@
 #include "snug/layers.h"
 #include "snug/session.h"
 
-namespace snug {
+namespace snug::session {
 namespace {
 
 constexpr int64_t kRows = 8;
@@ -230,4 +230,4 @@ TEST(Two_pass_clip, a_plan_without_a_norm_says_what_its_updates_save) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::session

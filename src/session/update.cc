@@ -8,7 +8,7 @@
 #include "base/numbers.h"
 #include "compile/value_names.h"
 
-namespace snug::train {
+namespace snug::session {
 namespace {
 
 constexpr size_t kSkipsUpdate = 3;  // of what `hyper` holds
@@ -17,15 +17,15 @@ void feed_loss_scale(Engine& engine, double scale) {
   const auto feed = [&](const char* name, double value) {
     if (engine.has(name)) engine.write(name, static_cast<float>(value));
   };
-  feed(kLossScaleName, scale);
-  feed(kLossUnscaleName, 1 / scale);
+  feed(compile::kLossScaleName, scale);
+  feed(compile::kLossUnscaleName, 1 / scale);
 }
 
 // What changes from update to update, for every rate.
 void feed_rates(Engine& engine, const UpdateCounts& done, const UpdateRule& rule,
                 const StepOptions& options, bool is_skipped) {
   for (size_t i = 0; i < rule.rates.size(); ++i) {
-    const std::string name = hyper_name(i);
+    const std::string name = compile::hyper_name(i);
     if (!engine.has(name)) continue;  // no weight that is trained has this rate
     const double rate = options.learning_rate.value_or(
         rule.rates[i] * optim::rate_factor(rule.schedule, done.schedule));
@@ -41,7 +41,7 @@ void feed_rates(Engine& engine, const UpdateCounts& done, const UpdateRule& rule
 
 KeptBuffers::KeptBuffers(const Engine& engine) {
   for (const auto& [name, entry] : engine.plan().residents.entries()) {
-    const std::string kept = kKeptBufferPrefix + name;
+    const std::string kept = compile::kKeptBufferPrefix + name;
     if (engine.has(kept)) places_.push_back({.buffer = name, .kept = kept});
   }
 }
@@ -55,7 +55,7 @@ void KeptBuffers::restore(Engine& engine) const {
 }
 
 double run_pieces(Engine& engine, const BatchSource& batch, int64_t drawn, double loss_scale) {
-  Executable& program = engine.train(engine.bucket_of(batch.length()));
+  runtime::Executable& program = engine.train(engine.bucket_of(batch.length()));
   double loss = 0;
   const auto rows = batch.rows();
   feed_loss_scale(engine, loss_scale);
@@ -65,7 +65,7 @@ double run_pieces(Engine& engine, const BatchSource& batch, int64_t drawn, doubl
     if (first_slot >= rows) break;  // a partial last batch: the missing pieces have weight zero
     batch.fill(engine, first_slot, drawn);
     engine.run(program);
-    loss += engine.scalar(program, kLossName);
+    loss += engine.scalar(program, compile::kLossName);
   }
   return plain_nan(loss);
 }
@@ -78,17 +78,18 @@ UpdateResult run_update(Engine& engine, const BatchSource& batch, const UpdateSt
   kept.keep(engine);
   UpdateResult result{.loss = run_pieces(engine, batch, start.counts.drawn, start.loss_scale)};
   if (engine.update() != nullptr) engine.run(*engine.update());
-  Executable& program = engine.train(engine.bucket_of(batch.length()));
-  const Executable& updated = engine.update() != nullptr ? *engine.update() : program;
-  result.grad_norm = plain_nan(engine.scalar(updated, kGradNormName));
+  runtime::Executable& program = engine.train(engine.bucket_of(batch.length()));
+  const runtime::Executable& updated = engine.update() != nullptr ? *engine.update() : program;
+  result.grad_norm = plain_nan(engine.scalar(updated, compile::kGradNormName));
   const bool is_finite = std::isfinite(result.grad_norm);
   if (!is_finite || has_two_passes) kept.restore(engine);
   if (!has_two_passes || !is_finite || options.is_skipped) return result;
   // The same batch, whose inputs are still there, with what is now known.
-  engine.write(kClipFactorName, static_cast<float>(engine.scalar(program, kFoundFactorName)));
+  engine.write(compile::kClipFactorName,
+               static_cast<float>(engine.scalar(program, compile::kFoundFactorName)));
   feed_rates(engine, start.counts, rule, options, false);
   engine.run(program);
   return result;
 }
 
-}  // namespace snug::train
+}  // namespace snug::session

@@ -13,7 +13,7 @@
 #include "session/engine.h"
 #include "snug/session.h"
 
-namespace snug::train {
+namespace snug::session {
 
 /// What the updates of a run are fed, beside their batches; formed once.
 struct UpdateRule {
@@ -71,4 +71,4 @@ struct UpdateStart {
                                       const UpdateStart& start, const UpdateRule& rule,
                                       const KeptBuffers& kept, const StepOptions& options = {});
 
-}  // namespace snug::train
+}  // namespace snug::session

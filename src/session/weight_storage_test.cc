@@ -13,7 +13,7 @@
 #include "snug/ops.h"
 #include "snug/session.h"
 
-namespace snug {
+namespace snug::session {
 namespace {
 
 constexpr int64_t kRows = 16;
@@ -200,4 +200,4 @@ TEST(Stored_weights, are_refused_where_there_are_none) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::session

@@ -15,7 +15,7 @@
 #include "snug/error.h"
 #include "snug/solve.h"
 
-namespace snug {
+namespace snug::solve {
 namespace {
 
 constexpr int64_t kLargest = std::numeric_limits<int64_t>::max();
@@ -247,4 +247,4 @@ TEST(SolvePlacement, Is_the_same_in_every_run) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::solve

@@ -5,7 +5,7 @@
 #include <span>
 #include <utility>
 
-namespace snug {
+namespace snug::text {
 namespace {
 
 /// Begin of the code point that ends at text[end).
@@ -88,4 +88,4 @@ int64_t AddedTokenMatcher::heap_bytes() const {
   return bytes;
 }
 
-}  // namespace snug
+}  // namespace snug::text

@@ -14,7 +14,7 @@
 #include "text/longest_patterns.h"
 #include "text/unicode_rules.h"
 
-namespace snug {
+namespace snug::text {
 
 struct AddedToken {
   std::string content;
@@ -81,4 +81,4 @@ class AddedTokenMatcher {
   LongestPatterns finder_;
 };
 
-}  // namespace snug
+}  // namespace snug::text

@@ -13,7 +13,7 @@
 #include "text/test_support.h"
 #include "text/tokenizer.h"
 
-namespace snug {
+namespace snug::text {
 namespace {
 
 // Pieces of text, and ids of tokens with no text.
@@ -156,4 +156,4 @@ TEST(AddedTokens, have_limits) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::text

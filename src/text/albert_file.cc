@@ -9,7 +9,7 @@
 #include "text/sentencepiece_model.h"
 #include "text/tokenizer_spec.h"
 
-namespace snug {
+namespace snug::text {
 namespace {
 
 // transformers' converter: a number with the comma behind it is no piece while it can be cut.
@@ -80,4 +80,4 @@ TokenizerSpec read_albert(const std::string& file, const TokenizerConfig& config
   return spec;
 }
 
-}  // namespace snug
+}  // namespace snug::text

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-namespace snug {
+namespace snug::text {
 
 /// The bytes, or nothing where the text is no base64.
 [[nodiscard]] inline std::optional<std::string> decode_base64(std::string_view text) {
@@ -52,4 +52,4 @@ namespace snug {
   return text;
 }
 
-}  // namespace snug
+}  // namespace snug::text

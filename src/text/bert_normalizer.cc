@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-namespace snug {
+namespace snug::text {
 namespace {
 
 constexpr std::array<CharacterKind, 128> kAsciiKinds = [] {
@@ -92,4 +92,4 @@ void BertNormalizer::emit(char32_t c, std::string& out) const {
   for (int i = 0; i < lower.size; ++i) append_utf8(lower.c[i], out);
 }
 
-}  // namespace snug
+}  // namespace snug::text

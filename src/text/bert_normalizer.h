@@ -14,7 +14,7 @@
 
 #include "text/unicode_rules.h"
 
-namespace snug {
+namespace snug::text {
 
 struct BertNormalizerOptions {
   bool clean_text = true;
@@ -81,4 +81,4 @@ void for_each_word(std::string_view normalized, F&& word) {
   if (begin < at) word(normalized.substr(begin, at - begin));
 }
 
-}  // namespace snug
+}  // namespace snug::text

@@ -13,7 +13,7 @@
 #include "text/tokenizer_spec.h"
 #include "text/vocabulary_entries.h"
 
-namespace snug {
+namespace snug::text {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -126,4 +126,4 @@ TokenizerSpec read_bpe_files(const std::string& vocabulary, const std::string& m
   return spec;
 }
 
-}  // namespace snug
+}  // namespace snug::text

@@ -12,7 +12,7 @@
 #include "text/merge_table.h"
 #include "text/unicode_rules.h"
 
-namespace snug {
+namespace snug::text {
 namespace {
 
 using Symbol = WordScratch::Symbol;
@@ -182,4 +182,4 @@ std::unique_ptr<const WordModel> make_bpe(const TokenTable& vocabulary,
   return std::make_unique<const BpeModel>(vocabulary, merges, std::move(options), where);
 }
 
-}  // namespace snug
+}  // namespace snug::text

@@ -9,7 +9,7 @@
 
 #include "text/word_model.h"
 
-namespace snug {
+namespace snug::text {
 
 struct BpeOptions {
   std::string unk_token;  ///< empty: unknown characters are left out
@@ -32,4 +32,4 @@ struct BpeMerge {
                                                         BpeOptions options,
                                                         const std::string& where);
 
-}  // namespace snug
+}  // namespace snug::text

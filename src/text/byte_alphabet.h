@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace snug {
+namespace snug::text {
 
 /// '!' to '~' and the visible half of Latin-1 are themselves; the others follow U+0100 in order.
 [[nodiscard]] constexpr char32_t byte_character(unsigned char byte) {
@@ -34,4 +34,4 @@ inline void append_byte_character(unsigned char byte, std::string& out) {
   }
 }
 
-}  // namespace snug
+}  // namespace snug::text

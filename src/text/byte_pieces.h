@@ -9,7 +9,7 @@
 #include "base/numbers.h"
 #include "text/token_table.h"
 
-namespace snug {
+namespace snug::text {
 
 class BytePieces {
  public:
@@ -31,4 +31,4 @@ class BytePieces {
   std::array<int32_t, 256> ids_{};
 };
 
-}  // namespace snug
+}  // namespace snug::text

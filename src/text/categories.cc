@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <iterator>
 
-namespace snug {
+namespace snug::text {
 namespace {
 
 struct Newer {
@@ -67,4 +67,4 @@ uint32_t category_bit(char32_t c) {
   return U_MASK(std::prev(found)->category);
 }
 
-}  // namespace snug
+}  // namespace snug::text

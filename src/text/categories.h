@@ -7,9 +7,9 @@
 
 #include <cstdint>
 
-namespace snug {
+namespace snug::text {
 
 /// One bit of ICU's category masks (U_GC_L_MASK and the like).
 [[nodiscard]] uint32_t category_bit(char32_t c);
 
-}  // namespace snug
+}  // namespace snug::text

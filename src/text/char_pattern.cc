@@ -5,7 +5,7 @@
 #include "text/categories.h"
 #include "text/unicode_rules.h"
 
-namespace snug {
+namespace snug::text {
 namespace {
 
 // The most steps for each byte of a text; the patterns of published tokenizers take about five.
@@ -119,4 +119,4 @@ int64_t CharPattern::heap_bytes() const {
   return static_cast<int64_t>(bytes);
 }
 
-}  // namespace snug
+}  // namespace snug::text

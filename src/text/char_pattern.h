@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace snug {
+namespace snug::text {
 
 /// A set of characters.
 struct CharacterClass {
@@ -77,4 +77,4 @@ class CharPattern {
   std::string where_;
 };
 
-}  // namespace snug
+}  // namespace snug::text

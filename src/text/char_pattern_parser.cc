@@ -9,7 +9,7 @@
 #include "text/char_pattern.h"
 #include "text/unicode_rules.h"
 
-namespace snug {
+namespace snug::text {
 namespace {
 
 constexpr uint32_t kUnbounded = std::numeric_limits<uint32_t>::max();
@@ -348,4 +348,4 @@ CharPattern CharPattern::literal(std::string_view text, const std::string& where
   return pattern;
 }
 
-}  // namespace snug
+}  // namespace snug::text

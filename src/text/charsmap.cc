@@ -9,7 +9,7 @@
 #include "snug/error.h"
 #include "text/unicode_rules.h"
 
-namespace snug {
+namespace snug::text {
 namespace {
 
 constexpr size_t kHeadBytes = 4;
@@ -70,4 +70,4 @@ Charsmap::Match Charsmap::find(std::string_view text, bool is_longest) const {
   return match;
 }
 
-}  // namespace snug
+}  // namespace snug::text

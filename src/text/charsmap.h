@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-namespace snug {
+namespace snug::text {
 
 class Charsmap {
  public:
@@ -37,4 +37,4 @@ class Charsmap {
   size_t units_ = 0;
 };
 
-}  // namespace snug
+}  // namespace snug::text

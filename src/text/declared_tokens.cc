@@ -10,7 +10,7 @@
 #include "snug/error.h"
 #include "text/tokenizer_spec.h"
 
-namespace snug {
+namespace snug::text {
 namespace {
 
 void check_id(const DeclaredToken& declared, int32_t id) {
@@ -73,4 +73,4 @@ void add_declared_tokens(TokenizerSpec& spec, const TokenizerConfig& config, Kno
                    [](const auto& a, const auto& b) { return a.id < b.id; });
 }
 
-}  // namespace snug
+}  // namespace snug::text

@@ -8,7 +8,11 @@
 #include "text/test_support.h"
 #include "text/tokenizer.h"
 
-namespace snug {
+namespace snug::text {
+
+using test::TemporaryFolder;
+using test::write_file;
+
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -60,7 +64,7 @@ struct Folder {
              {"vocab", vocabulary}}}});
   }
   void write(const std::string& name, const Json& value) const {
-    test::write_file(temporary.path() / name, value.dump());
+    write_file(temporary.path() / name, value.dump());
   }
   [[nodiscard]] Ids ids(const Json& config, const std::string& text = kText) const {
     write(kConfig, config);
@@ -70,7 +74,7 @@ struct Folder {
     write(kConfig, config);
     return test::error_of([this] { (void)Tokenizer::load(temporary.path()); });
   }
-  test::TemporaryFolder temporary;
+  TemporaryFolder temporary;
 };
 
 const Ids kPlain{2, 5, 11, 12, 13, 11, 1, 13, 4, 6, 11, 1, 13, 3};
@@ -99,7 +103,7 @@ TEST(DeclaredTokens, a_declared_token_is_kept_by_a_checkpoint) {
   const Tokenizer tokenizer = Tokenizer::load(folder.temporary.path());
   EXPECT_EQ(tokenizer.vocab_size(), 15);
   EXPECT_EQ(tokenizer.mask_id(), 4);
-  const test::TemporaryFolder saved;
+  const TemporaryFolder saved;
   tokenizer.save(saved.path());
   const Tokenizer again = Tokenizer::load(saved.path());
   EXPECT_EQ(again.encode(kText, std::nullopt, 64).ids, kBoth);
@@ -142,33 +146,32 @@ TEST(DeclaredTokens, older_files_count_where_there_is_no_added_tokens_decoder) {
 }
 
 TEST(DeclaredTokens, older_files_count_beside_a_vocab_txt) {
-  const test::TemporaryFolder folder;
-  test::write_file(folder.path() / "vocab.txt",
-                   "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\n<\n>\ny\n");
+  const TemporaryFolder folder;
+  write_file(folder.path() / "vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\n<\n>\ny\n");
   const auto ids = [&] {
     return Tokenizer::load(folder.path()).encode("a <y> b", std::nullopt, 64).ids;
   };
   EXPECT_EQ(ids(), (Ids{2, 5, 7, 9, 8, 6, 3}));
-  test::write_file(folder.path() / kAdded, R"({"<y>": 10})");
+  write_file(folder.path() / kAdded, R"({"<y>": 10})");
   EXPECT_EQ(ids(), (Ids{2, 5, 10, 6, 3}));
-  const test::TemporaryFolder saved;
+  const TemporaryFolder saved;
   Tokenizer::load(folder.path()).save(saved.path());
   EXPECT_EQ(Tokenizer::load(saved.path()).fingerprint(),
             Tokenizer::load(folder.path()).fingerprint());
 }
 
 TEST(DeclaredTokens, a_sentencepiece_model_keeps_them) {
-  const test::TemporaryFolder folder;
-  test::write_file(folder.path() / "spm.model", test::read_file(test::data_file("spm.model")));
+  const TemporaryFolder folder;
+  write_file(folder.path() / "spm.model", test::read_file(test::data_file("spm.model")));
   const Tokenizer plain = Tokenizer::load(folder.path());
-  test::write_file(folder.path() / kConfig, R"({"additional_special_tokens": ["<y>"]})");
+  write_file(folder.path() / kConfig, R"({"additional_special_tokens": ["<y>"]})");
   const Tokenizer tokenizer = Tokenizer::load(folder.path());
   EXPECT_EQ(tokenizer.vocab_size(), plain.vocab_size() + 1);
   Ids wanted = plain.encode("a [MASK] human", std::nullopt, 64).ids;
   for (int32_t& id : wanted)
     id = id == plain.mask_id() ? static_cast<int32_t>(plain.vocab_size()) : id;
   EXPECT_EQ(tokenizer.encode("a <y> human", std::nullopt, 64).ids, wanted);
-  const test::TemporaryFolder saved;
+  const TemporaryFolder saved;
   tokenizer.save(saved.path());
   const Tokenizer again = Tokenizer::load(saved.path());
   EXPECT_EQ(again.encode("a <y> human", std::nullopt, 64).ids, wanted);
@@ -193,4 +196,4 @@ TEST(DeclaredTokens, what_versions_of_transformers_read_differently_is_refused) 
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::text

@@ -6,7 +6,7 @@
 #include "text/categories.h"
 #include "text/unicode_rules.h"
 
-namespace snug {
+namespace snug::text {
 namespace {
 
 /// Marks of Unicode 17, which the package's clusters know.
@@ -101,4 +101,4 @@ size_t grapheme_end(std::string_view text, size_t at) {
   return at;
 }
 
-}  // namespace snug
+}  // namespace snug::text

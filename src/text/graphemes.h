@@ -5,9 +5,9 @@
 #include <cstddef>
 #include <string_view>
 
-namespace snug {
+namespace snug::text {
 
 /// The end of the cluster that begins at text[at], the begin of a cluster.
 [[nodiscard]] size_t grapheme_end(std::string_view text, size_t at);
 
-}  // namespace snug
+}  // namespace snug::text

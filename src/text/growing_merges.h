@@ -9,7 +9,7 @@
 
 #include "text/bpe_model.h"
 
-namespace snug {
+namespace snug::text {
 
 class GrowingMerges {
  public:
@@ -44,4 +44,4 @@ class GrowingMerges {
   std::vector<BpeMerge> merges_;
 };
 
-}  // namespace snug
+}  // namespace snug::text

@@ -16,7 +16,7 @@
 #include "snug/error.h"
 #include "text/added_tokens.h"
 
-namespace snug {
+namespace snug::text {
 
 class JsonFields {
  public:
@@ -97,4 +97,4 @@ class JsonFields {
   return token;
 }
 
-}  // namespace snug
+}  // namespace snug::text

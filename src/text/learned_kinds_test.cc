@@ -10,7 +10,7 @@
 #include "text/test_support.h"
 #include "text/tokenizer.h"
 
-namespace snug {
+namespace snug::text {
 namespace {
 
 using Rows = std::vector<std::string>;
@@ -140,4 +140,4 @@ TEST(LearnedKinds, few_and_short_rows_are_learned_from) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::text

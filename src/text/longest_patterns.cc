@@ -7,7 +7,7 @@
 
 #include "base/index_vector.h"
 
-namespace snug {
+namespace snug::text {
 namespace {
 
 // The byte at `depth` from the end.
@@ -89,4 +89,4 @@ int64_t LongestPatterns::heap_bytes() const {
   return static_cast<int64_t>(nodes_.capacity() * sizeof(Node));
 }
 
-}  // namespace snug
+}  // namespace snug::text

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-namespace snug {
+namespace snug::text {
 
 class LongestPatterns {
  public:
@@ -43,4 +43,4 @@ class LongestPatterns {
   size_t longest_bytes_ = 0;
 };
 
-}  // namespace snug
+}  // namespace snug::text

@@ -3,7 +3,7 @@
 
 #include "snug/error.h"
 
-namespace snug {
+namespace snug::text {
 
 bool MergeList::add(std::string_view left, std::string_view right) {
   if (left.empty() || right.empty()) return false;
@@ -54,4 +54,4 @@ std::vector<BpeMerge> MergeList::resolve(const TokenizerSpec& spec, std::string_
   return merges;
 }
 
-}  // namespace snug
+}  // namespace snug::text

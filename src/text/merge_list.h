@@ -10,7 +10,7 @@
 
 #include "text/tokenizer_spec.h"
 
-namespace snug {
+namespace snug::text {
 
 class MergeList {
  public:
@@ -27,4 +27,4 @@ class MergeList {
   std::vector<uint32_t> ends_;  // of each left and each right text
 };
 
-}  // namespace snug
+}  // namespace snug::text

@@ -8,7 +8,7 @@
 
 #include "text/bpe_model.h"
 
-namespace snug {
+namespace snug::text {
 
 class MergeTable {
  public:
@@ -55,4 +55,4 @@ class MergeTable {
   std::vector<Slot> slots_;
 };
 
-}  // namespace snug
+}  // namespace snug::text

@@ -8,7 +8,7 @@
 #include "base/check.h"
 #include "text/unicode_rules.h"
 
-namespace snug {
+namespace snug::text {
 namespace {
 
 const UNormalizer2& normalizer_of(bool is_compatible) {
@@ -119,4 +119,4 @@ void append_normal_form(NormalForm form, std::string_view text, std::vector<Clas
   writer.finish();
 }
 
-}  // namespace snug
+}  // namespace snug::text

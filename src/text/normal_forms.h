@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-namespace snug {
+namespace snug::text {
 
 enum class NormalForm : uint8_t { nfc, nfd, nfkc, nfkd };
 
@@ -20,4 +20,4 @@ using ClassedPoint = std::pair<uint8_t, char32_t>;
 void append_normal_form(NormalForm form, std::string_view text, std::vector<ClassedPoint>& points,
                         std::string& out);
 
-}  // namespace snug
+}  // namespace snug::text

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "text/normalizer.h"
 
-namespace snug {
+namespace snug::text {
 
 Normalizer::Result Normalizer::apply(std::string_view text, NormalizeScratch& scratch) const {
   Result result{.text = text};
@@ -22,4 +22,4 @@ int64_t Normalizer::heap_bytes() const {
   return bytes;
 }
 
-}  // namespace snug
+}  // namespace snug::text

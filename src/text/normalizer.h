@@ -12,7 +12,7 @@
 
 #include "io/json_file.h"
 
-namespace snug {
+namespace snug::text {
 
 /// Working memory of a normalizer.
 struct NormalizeScratch {
@@ -52,4 +52,4 @@ class Normalizer {
 [[nodiscard]] Normalizer read_normalizer(const std::optional<io::JsonValue>& value,
                                          const std::string& where);
 
-}  // namespace snug
+}  // namespace snug::text

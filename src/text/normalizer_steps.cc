@@ -16,7 +16,7 @@
 #include "text/pattern_field.h"
 #include "text/unicode_rules.h"
 
-namespace snug {
+namespace snug::text {
 namespace {
 
 using Steps = std::vector<std::unique_ptr<NormalizerStep>>;
@@ -312,4 +312,4 @@ Normalizer read_normalizer(const std::optional<io::JsonValue>& value, const std:
   return Normalizer(std::move(steps));
 }
 
-}  // namespace snug
+}  // namespace snug::text

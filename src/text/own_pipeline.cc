@@ -6,7 +6,7 @@
 #include "snug/error.h"
 #include "text/base64.h"
 
-namespace snug {
+namespace snug::text {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -168,4 +168,4 @@ void set_albert_pipeline(TokenizerSpec& spec, const AlbertNormalizerOptions& opt
   set_parts(spec, albert_parts(options, spec.vocabulary.find(spec.roles.unk)));
 }
 
-}  // namespace snug
+}  // namespace snug::text

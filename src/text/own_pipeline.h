@@ -9,7 +9,7 @@
 #include "text/bert_normalizer.h"
 #include "text/tokenizer_spec.h"
 
-namespace snug {
+namespace snug::text {
 
 /// From texts to words: two values of tokenizer.json.
 struct WordSteps {
@@ -32,4 +32,4 @@ struct AlbertNormalizerOptions {
 /// ALBERT's pipeline and its Unigram model, over pieces and roles that are there.
 void set_albert_pipeline(TokenizerSpec& spec, const AlbertNormalizerOptions& options);
 
-}  // namespace snug
+}  // namespace snug::text

@@ -5,7 +5,7 @@
 #include "text/char_pattern.h"
 #include "text/json_fields.h"
 
-namespace snug {
+namespace snug::text {
 
 [[nodiscard]] inline CharPattern read_pattern(const JsonFields& fields,
                                               bool* is_expression = nullptr) {
@@ -18,4 +18,4 @@ namespace snug {
                   : CharPattern::literal(pattern.required_string("String"), fields.where());
 }
 
-}  // namespace snug
+}  // namespace snug::text

@@ -13,7 +13,7 @@
 #include "base/check.h"
 #include "text/unicode_rules.h"
 
-namespace snug {
+namespace snug::text {
 namespace {
 
 constexpr char32_t kFirstCodePoint = 0x3400;
@@ -137,4 +137,4 @@ std::vector<ScoredPiece> train_unigram(const std::vector<SymbolWord>& words, int
   return pieces;
 }
 
-}  // namespace snug
+}  // namespace snug::text

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace snug {
+namespace snug::text {
 
 /// A word as symbols (numbers below kMaxSymbols) with its count.
 struct SymbolWord {
@@ -30,4 +30,4 @@ struct ScoredPiece {
 [[nodiscard]] std::vector<ScoredPiece> train_unigram(const std::vector<SymbolWord>& words,
                                                      int64_t size);
 
-}  // namespace snug
+}  // namespace snug::text

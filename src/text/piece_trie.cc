@@ -7,7 +7,7 @@
 
 #include "base/check.h"
 
-namespace snug {
+namespace snug::text {
 
 /// Places the children of one node after the other, breadth first, in the first gap that takes
 /// them.
@@ -107,4 +107,4 @@ PieceTrie::PieceTrie(std::vector<Piece> pieces) {
   Builder(pieces, nodes_).build();
 }
 
-}  // namespace snug
+}  // namespace snug::text

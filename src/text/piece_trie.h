@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-namespace snug {
+namespace snug::text {
 
 class PieceTrie {
  public:
@@ -39,4 +39,4 @@ class PieceTrie {
   std::vector<Node> nodes_;
 };
 
-}  // namespace snug
+}  // namespace snug::text

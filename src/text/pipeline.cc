@@ -10,7 +10,7 @@
 #include "text/unigram_model.h"
 #include "text/wordpiece_model.h"
 
-namespace snug {
+namespace snug::text {
 namespace {
 
 using io::JsonValue;
@@ -104,4 +104,4 @@ Pipeline make_pipeline(const TokenizerSpec& spec) {
           .around = read_template(parts.find("post_processor"), spec)};
 }
 
-}  // namespace snug
+}  // namespace snug::text

@@ -10,7 +10,7 @@
 #include "text/tokenizer_spec.h"
 #include "text/word_model.h"
 
-namespace snug {
+namespace snug::text {
 
 struct Pipeline {
   Normalizer normalizer;
@@ -23,4 +23,4 @@ struct Pipeline {
 /// not understood.
 [[nodiscard]] Pipeline make_pipeline(const TokenizerSpec& spec);
 
-}  // namespace snug
+}  // namespace snug::text

@@ -9,14 +9,22 @@
 #include "text/test_support.h"
 #include "text/tokenizer.h"
 
-namespace snug {
+namespace snug::text {
+
+using test::data_file;
+using test::error_of;
+using test::live_heap_bytes;
+using test::read_file;
+using test::TemporaryFolder;
+using test::write_file;
+
 namespace {
 
 using Json = nlohmann::ordered_json;
 using Ids = std::vector<int32_t>;
 
 Json read_json(const std::string& name) {
-  std::ifstream in(test::data_file(name));
+  std::ifstream in(data_file(name));
   return Json::parse(in);
 }
 
@@ -64,9 +72,9 @@ void expect_ids(const Tokenizer& tokenizer, const Json& golden_case, const std::
 }
 
 TEST(Pipelines, hard_and_random_unicode_equals_the_package) {
-  const test::TemporaryFolder folder;
+  const TemporaryFolder folder;
   for (const auto& [name, one] : golden().pipelines["cases"].items()) {
-    test::write_file(folder.path() / "tokenizer.json", one["file"].dump());
+    write_file(folder.path() / "tokenizer.json", one["file"].dump());
     const Tokenizer tokenizer = Tokenizer::load(folder.path());
     expect_ids(tokenizer, one, name);
     for (const Json& pair : one["pairs"]) {
@@ -81,10 +89,10 @@ TEST(Pipelines, hard_and_random_unicode_equals_the_package) {
 }
 
 TEST(Pipelines, a_saved_tokenizer_is_the_same) {
-  const test::TemporaryFolder folder;
+  const TemporaryFolder folder;
   for (const auto& [name, one] : golden().pipelines["cases"].items()) {
     const auto file = folder.path() / (name + ".json");
-    test::write_file(file, one["file"].dump());
+    write_file(file, one["file"].dump());
     const Tokenizer tokenizer = Tokenizer::load(file);
     const auto saved = folder.path() / name;
     tokenizer.save(saved);
@@ -96,41 +104,39 @@ TEST(Pipelines, a_saved_tokenizer_is_the_same) {
     EXPECT_EQ(again.token(again.pad_id()), "<pad>");
     expect_ids(again, one, name);
     again.save(saved / "second");
-    EXPECT_EQ(test::read_file(saved / "tokenizer.json"),
-              test::read_file(saved / "second" / "tokenizer.json"))
+    EXPECT_EQ(read_file(saved / "tokenizer.json"), read_file(saved / "second" / "tokenizer.json"))
         << name;
   }
 }
 
 TEST(Pipelines, vocab_json_and_merges_txt_are_roberta) {
-  const test::TemporaryFolder folder;
+  const TemporaryFolder folder;
   const Json& one = golden().pipelines["cases"]["roberta"];
   const Json& model = one["file"]["model"];
   std::string merges = "#version: 0.2\n";
   for (const Json& merge : model["merges"])
     merges += merge[0].get<std::string>() + " " + merge[1].get<std::string>() + "\n";
   const auto file = folder.path() / "vocab.json";
-  test::write_file(file, model["vocab"].dump());
-  const auto error = [&] { return test::error_of([&] { (void)Tokenizer::load(folder.path()); }); };
+  write_file(file, model["vocab"].dump());
+  const auto error = [&] { return error_of([&] { (void)Tokenizer::load(folder.path()); }); };
   EXPECT_NE(error().find("merges.txt"), std::string::npos) << error();
-  test::write_file(folder.path() / "merges.txt", merges);
+  write_file(folder.path() / "merges.txt", merges);
   const Tokenizer tokenizer = Tokenizer::load(folder.path());
   expect_ids(tokenizer, one, "vocab.json");
   EXPECT_EQ(tokenizer.encode("a", "b", 64).type_ids, std::vector<int32_t>(6, 0));
   tokenizer.save(folder.path() / "saved");
   expect_ids(Tokenizer::load(folder.path() / "saved"), one, "saved");
 
-  test::write_file(folder.path() / "merges.txt", merges + "a b c\n");
+  write_file(folder.path() / "merges.txt", merges + "a b c\n");
   EXPECT_NE(error().find("is no merge of two tokens"), std::string::npos) << error();
-  test::write_file(folder.path() / "merges.txt", merges + "zz zz\n");
+  write_file(folder.path() / "merges.txt", merges + "zz zz\n");
   EXPECT_NE(error().find("needs the token 'zz', which the vocabulary lacks"), std::string::npos)
       << error();
-  test::write_file(folder.path() / "merges.txt", merges);
-  test::write_file(folder.path() / "tokenizer_config.json",
-                   R"({"tokenizer_class":"CLIPTokenizer"})");
+  write_file(folder.path() / "merges.txt", merges);
+  write_file(folder.path() / "tokenizer_config.json", R"({"tokenizer_class":"CLIPTokenizer"})");
   EXPECT_NE(error().find("'CLIPTokenizer' is neither RoBERTa's nor GPT-2's"), std::string::npos)
       << error();
-  test::write_file(file, R"({"<s>": 0, "a": "b"})");
+  write_file(file, R"({"<s>": 0, "a": "b"})");
   EXPECT_NE(error().find("the vocabulary gives 'a' an id that is no whole number"),
             std::string::npos)
       << error();
@@ -155,15 +161,15 @@ void expect_sentencepiece_ids(const Tokenizer& tokenizer, const Tokenizer& again
 
 TEST(Pipelines, albert_s_spiece_model_equals_sentencepiece_under_its_normalisation) {
   const Json one = read_json("sentencepiece_golden.json")["models"]["spiece.model"];
-  const test::TemporaryFolder temporary;
+  const TemporaryFolder temporary;
   const std::filesystem::path folder = temporary.path();
-  const std::string bytes = test::read_file(test::data_file("spiece.model"));
-  test::write_file(folder / "spiece.model", bytes);
-  const auto error = [&] { return test::error_of([&] { (void)Tokenizer::load(folder); }); };
+  const std::string bytes = read_file(data_file("spiece.model"));
+  write_file(folder / "spiece.model", bytes);
+  const auto error = [&] { return error_of([&] { (void)Tokenizer::load(folder); }); };
   EXPECT_NE(error().find("no config.json calls ALBERT's"), std::string::npos) << error();
-  test::write_file(folder / "config.json", R"({"model_type": "xlnet"})");
+  write_file(folder / "config.json", R"({"model_type": "xlnet"})");
   EXPECT_NE(error().find("'XlnetTokenizer'"), std::string::npos) << error();
-  test::write_file(folder / "config.json", R"({"model_type": "albert"})");
+  write_file(folder / "config.json", R"({"model_type": "albert"})");
   const Tokenizer tokenizer = Tokenizer::load(folder);
   const std::filesystem::path saved = folder / "saved";
   tokenizer.save(saved);
@@ -180,7 +186,7 @@ TEST(Pipelines, albert_s_spiece_model_equals_sentencepiece_under_its_normalisati
   EXPECT_EQ(tokenizer.encode("", "a", 64).type_ids, (Ids{0, 0, 1, 1}));
 
   const auto configured = [&](const char* config) {
-    test::write_file(folder / "tokenizer_config.json", config);
+    write_file(folder / "tokenizer_config.json", config);
     return error();
   };
   EXPECT_EQ(configured(R"({"tokenizer_class": "AlbertTokenizerFast", "remove_space": true})"),
@@ -200,7 +206,7 @@ TEST(Pipelines, albert_s_spiece_model_equals_sentencepiece_under_its_normalisati
   EXPECT_EQ(first_token("D"), "\u2581d");
 
   // One more piece, of the user's own: {text "<ent>", type 4}. What follows it begins a word.
-  test::write_file(folder / "spiece.model", bytes + "\x0a\x09\x0a\x05<ent>\x18\x04");
+  write_file(folder / "spiece.model", bytes + "\x0a\x09\x0a\x05<ent>\x18\x04");
   const Tokenizer wider = Tokenizer::load(folder);
   Ids wanted = {2};
   wider.encode("d", wanted);
@@ -209,17 +215,17 @@ TEST(Pipelines, albert_s_spiece_model_equals_sentencepiece_under_its_normalisati
   wanted.push_back(3);
   EXPECT_EQ(wider.encode("d<ent>d", std::nullopt, 64).ids, wanted);
   for (size_t size = 0; size < bytes.size(); size += 97) {
-    test::write_file(folder / "spiece.model", bytes.substr(0, size));
+    write_file(folder / "spiece.model", bytes.substr(0, size));
     EXPECT_FALSE(error().starts_with("internal")) << size;
   }
 }
 
 TEST(Pipelines, sentencepiece_models_equal_sentencepiece) {
   const Json golden_models = read_json("sentencepiece_golden.json");
-  const test::TemporaryFolder folder;
+  const TemporaryFolder folder;
   for (const auto& [name, one] : golden_models["models"].items()) {
     if (name == "spiece.model") continue;  // ALBERT's, above
-    const Tokenizer tokenizer = Tokenizer::load(test::data_file(name));
+    const Tokenizer tokenizer = Tokenizer::load(data_file(name));
     const auto saved = folder.path() / name;
     const auto file = saved / std::filesystem::path(name).filename();
     const TextLimits limits{.max_length = 64, .overlong = "window", .stride = 8};
@@ -229,28 +235,26 @@ TEST(Pipelines, sentencepiece_models_equal_sentencepiece) {
     EXPECT_EQ(Tokenizer::saved_limits(saved), limits);
     expect_sentencepiece_ids(tokenizer, again, one, name);
     EXPECT_EQ(tokenizer.mask_id(), tokenizer.vocab_size() - 1) << name;
-    const std::string bytes = test::read_file(test::data_file(name));
+    const std::string bytes = read_file(data_file(name));
     for (size_t size = 0; size < bytes.size(); size += 97) {
-      test::write_file(file, bytes.substr(0, size));
-      EXPECT_FALSE(test::error_of([&] { (void)Tokenizer::load(file); }).starts_with("internal"))
-          << size;
+      write_file(file, bytes.substr(0, size));
+      EXPECT_FALSE(error_of([&] { (void)Tokenizer::load(file); }).starts_with("internal")) << size;
     }
   }
-  const Tokenizer deberta = Tokenizer::load(test::data_file("spm.model"));
+  const Tokenizer deberta = Tokenizer::load(data_file("spm.model"));
   const Encoding pair = deberta.encode("a", "a", 64);
   EXPECT_EQ(pair.ids.front(), 1);
   EXPECT_EQ(pair.ids.back(), 2);
   EXPECT_EQ(pair.type_ids.back(), 1);
-  const Encoding xlmr =
-      Tokenizer::load(test::data_file("sentencepiece.bpe.model")).encode("a", "a", 64);
+  const Encoding xlmr = Tokenizer::load(data_file("sentencepiece.bpe.model")).encode("a", "a", 64);
   EXPECT_EQ(std::count(xlmr.ids.begin(), xlmr.ids.end(), 2), 3);
   EXPECT_EQ(std::count(xlmr.type_ids.begin(), xlmr.type_ids.end(), 0), std::ssize(xlmr.ids));
 }
 
 TEST(Pipelines, words_with_the_tokens_of_the_template_around_them) {
-  const test::TemporaryFolder folder;
+  const TemporaryFolder folder;
   const Json& one = golden().pipelines["cases"]["roberta_words"];
-  test::write_file(folder.path() / "tokenizer.json", one["file"].dump());
+  write_file(folder.path() / "tokenizer.json", one["file"].dump());
   const Tokenizer tokenizer = Tokenizer::load(folder.path());
   Ids parts = {tokenizer.encode("", std::nullopt, 8).ids.front()};
   const std::vector<std::string> words = {"hello", "", "x1"};
@@ -271,13 +275,13 @@ TEST(Pipelines, words_with_the_tokens_of_the_template_around_them) {
 }
 
 TEST(Pipelines, a_scratch_serves_several_tokenizers) {
-  const test::TemporaryFolder folder;
+  const TemporaryFolder folder;
   EncodeScratch scratch;
   Encoding encoding;
   for (int round = 0; round < 2; ++round) {
     for (const char* name : {"gpt2", "llama3", "xlmr"}) {
-      test::write_file(folder.path() / "tokenizer.json",
-                       golden().pipelines["cases"][name]["file"].dump());
+      write_file(folder.path() / "tokenizer.json",
+                 golden().pipelines["cases"][name]["file"].dump());
       const Tokenizer tokenizer = Tokenizer::load(folder.path());
       tokenizer.encode("hello world hello", std::nullopt, 64, encoding, scratch);
       EXPECT_EQ(encoding.ids, tokenizer.encode("hello world hello", std::nullopt, 64).ids) << name;
@@ -286,17 +290,16 @@ TEST(Pipelines, a_scratch_serves_several_tokenizers) {
 }
 
 TEST(Pipelines, a_long_word_takes_time_in_proportion_and_little_memory) {
-  const test::TemporaryFolder folder;
+  const TemporaryFolder folder;
   const std::string text(size_t{1} << 20, 'a');
   for (const char* name : {"gpt2", "llama_unknown", "metaspace_never", "prefixed"}) {
-    test::write_file(folder.path() / "tokenizer.json",
-                     golden().pipelines["cases"][name]["file"].dump());
+    write_file(folder.path() / "tokenizer.json", golden().pipelines["cases"][name]["file"].dump());
     const Tokenizer tokenizer = Tokenizer::load(folder.path());
     EncodeScratch scratch;
     std::vector<int32_t> ids;
-    const int64_t before = test::live_heap_bytes();
+    const int64_t before = live_heap_bytes();
     tokenizer.encode(text, ids, scratch);
-    const int64_t held = test::live_heap_bytes() - before;
+    const int64_t held = live_heap_bytes() - before;
     EXPECT_GT(ids.size(), text.size() / 64) << name;
     EXPECT_LT(held,
               static_cast<int64_t>(text.size()) * (8 + tokenizer.bytes_per_word_byte()) + (1 << 20))
@@ -305,12 +308,12 @@ TEST(Pipelines, a_long_word_takes_time_in_proportion_and_little_memory) {
 }
 
 TEST(Pipelines, bytes_are_what_the_heap_holds) {
-  const test::TemporaryFolder folder;
+  const TemporaryFolder folder;
   for (const auto& [name, one] : golden().pipelines["cases"].items()) {
-    test::write_file(folder.path() / "tokenizer.json", one["file"].dump());
-    const int64_t before = test::live_heap_bytes();
+    write_file(folder.path() / "tokenizer.json", one["file"].dump());
+    const int64_t before = live_heap_bytes();
     const Tokenizer tokenizer = Tokenizer::load(folder.path());
-    const int64_t held = test::live_heap_bytes() - before;
+    const int64_t held = live_heap_bytes() - before;
     EXPECT_NEAR(static_cast<double>(tokenizer.approximate_bytes()), static_cast<double>(held),
                 12'288.0)
         << name;
@@ -319,12 +322,12 @@ TEST(Pipelines, bytes_are_what_the_heap_holds) {
 
 // XLNet's and LLaMA's names for sentencepiece models whose normalization is another.
 TEST(Pipelines, a_tokenizer_that_is_not_supported_is_no_reason_to_learn_another) {
-  const test::TemporaryFolder temporary;
+  const TemporaryFolder temporary;
   const std::filesystem::path folder = temporary.path();
   for (const char* name : {"spiece.model", "tokenizer.model"}) {
-    test::write_file(folder / name, test::read_file(test::data_file("spm.model")));
+    write_file(folder / name, read_file(data_file("spm.model")));
     EXPECT_TRUE(Tokenizer::is_in(folder));
-    const std::string error = test::error_of([&] { (void)Tokenizer::load(folder); });
+    const std::string error = error_of([&] { (void)Tokenizer::load(folder); });
     EXPECT_NE(error.find(name), std::string::npos) << error;
     EXPECT_NE(error.find("is not supported"), std::string::npos) << error;
     std::filesystem::remove(folder / name);
@@ -332,4 +335,4 @@ TEST(Pipelines, a_tokenizer_that_is_not_supported_is_no_reason_to_learn_another)
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::text

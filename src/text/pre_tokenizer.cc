@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "text/pre_tokenizer.h"
 
-namespace snug {
+namespace snug::text {
 
 void PreTokenizer::split_from(size_t step, const TextPiece& piece,
                               std::vector<StepBuffers>& buffers, PieceSink out) const {
@@ -16,4 +16,4 @@ int64_t PreTokenizer::heap_bytes() const {
   return bytes;
 }
 
-}  // namespace snug
+}  // namespace snug::text

@@ -14,7 +14,7 @@
 
 #include "io/json_file.h"
 
-namespace snug {
+namespace snug::text {
 
 /// A part of a text, and whether it begins where the text begins.
 struct TextPiece {
@@ -76,4 +76,4 @@ class PreTokenizer {
 [[nodiscard]] PreTokenizer read_pre_tokenizer(const std::optional<io::JsonValue>& value,
                                               const std::string& where);
 
-}  // namespace snug
+}  // namespace snug::text

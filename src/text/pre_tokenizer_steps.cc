@@ -12,7 +12,7 @@
 #include "text/split_behavior.h"
 #include "text/unicode_rules.h"
 
-namespace snug {
+namespace snug::text {
 namespace {
 
 using PreTokenizerSteps = std::vector<std::unique_ptr<PreTokenizerStep>>;
@@ -329,4 +329,4 @@ PreTokenizer read_pre_tokenizer(const std::optional<io::JsonValue>& value,
   return PreTokenizer(std::move(steps));
 }
 
-}  // namespace snug
+}  // namespace snug::text

@@ -9,7 +9,7 @@
 
 #include "snug/error.h"
 
-namespace snug {
+namespace snug::text {
 
 class ProtobufFields {
  public:
@@ -78,4 +78,4 @@ class ProtobufFields {
   int kind_ = 0;
 };
 
-}  // namespace snug
+}  // namespace snug::text

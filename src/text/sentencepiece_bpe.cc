@@ -12,7 +12,7 @@
 #include "text/piece_trie.h"
 #include "text/unicode_rules.h"
 
-namespace snug {
+namespace snug::text {
 namespace {
 
 using Merge = WordScratch::Merge;
@@ -179,4 +179,4 @@ std::unique_ptr<const WordModel> make_sentencepiece_bpe(const TokenTable& vocabu
   return std::make_unique<const SentencePieceBpe>(vocabulary, scores, kinds, options);
 }
 
-}  // namespace snug
+}  // namespace snug::text

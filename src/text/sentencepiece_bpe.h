@@ -9,11 +9,11 @@
 #include "text/unigram_model.h"
 #include "text/word_model.h"
 
-namespace snug {
+namespace snug::text {
 
 /// `vocabulary` must outlive the model.
 [[nodiscard]] std::unique_ptr<const WordModel> make_sentencepiece_bpe(
     const TokenTable& vocabulary, std::span<const float> scores, std::span<const PieceKind> kinds,
     UnigramOptions options);
 
-}  // namespace snug
+}  // namespace snug::text

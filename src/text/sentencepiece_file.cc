@@ -11,7 +11,7 @@
 #include "text/sentencepiece_model.h"
 #include "text/tokenizer_spec.h"
 
-namespace snug {
+namespace snug::text {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -150,4 +150,4 @@ TokenizerSpec read_sentencepiece(const std::string& file, const TokenizerConfig&
   return spec;
 }
 
-}  // namespace snug
+}  // namespace snug::text

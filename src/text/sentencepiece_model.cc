@@ -7,7 +7,7 @@
 #include "snug/error.h"
 #include "text/protobuf_fields.h"
 
-namespace snug {
+namespace snug::text {
 namespace {
 
 constexpr uint64_t kUnigram = 1;
@@ -72,4 +72,4 @@ void refuse_sentencepiece(const std::string& where, const std::string& what) {
               "save the tokenizer again with transformers, which writes tokenizer.json");
 }
 
-}  // namespace snug
+}  // namespace snug::text

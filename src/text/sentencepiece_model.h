@@ -9,7 +9,7 @@
 
 #include "text/unigram_model.h"
 
-namespace snug {
+namespace snug::text {
 
 /// Texts lie in the file's bytes.
 struct SentencePieceModel {
@@ -33,4 +33,4 @@ struct SentencePieceModel {
 /// Throws Error{unsupported}: `what` of a sentencepiece model is not read; tokenizer.json would be.
 [[noreturn]] void refuse_sentencepiece(const std::string& where, const std::string& what);
 
-}  // namespace snug
+}  // namespace snug::text

@@ -5,7 +5,7 @@
 #include "text/piece_trie.h"
 #include "text/unicode_rules.h"
 
-namespace snug {
+namespace snug::text {
 namespace {
 
 class SentencePieceStep final : public NormalizerStep {
@@ -91,4 +91,4 @@ Normalizer make_sentencepiece_normalizer(const TokenizerSpec& spec) {
   return Normalizer(std::move(steps));
 }
 
-}  // namespace snug
+}  // namespace snug::text

@@ -7,8 +7,8 @@
 #include "text/normalizer.h"
 #include "text/tokenizer_spec.h"
 
-namespace snug {
+namespace snug::text {
 
 [[nodiscard]] Normalizer make_sentencepiece_normalizer(const TokenizerSpec& spec);
 
-}  // namespace snug
+}  // namespace snug::text

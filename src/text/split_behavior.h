@@ -7,7 +7,7 @@
 #include "text/json_fields.h"
 #include "text/pre_tokenizer.h"
 
-namespace snug {
+namespace snug::text {
 
 enum class SplitBehavior : uint8_t {
   removed,
@@ -81,4 +81,4 @@ class BehaviorSplitter {
   bool has_held_ = false;
 };
 
-}  // namespace snug
+}  // namespace snug::text

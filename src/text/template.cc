@@ -4,7 +4,7 @@
 #include "snug/error.h"
 #include "text/json_fields.h"
 
-namespace snug {
+namespace snug::text {
 namespace {
 
 using io::JsonValue;
@@ -156,4 +156,4 @@ Template read_template(const std::optional<JsonValue>& value, const TokenizerSpe
   return read_one(JsonFields(value, spec.where, "post_processor"), spec, false);
 }
 
-}  // namespace snug
+}  // namespace snug::text

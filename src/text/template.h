@@ -11,7 +11,7 @@
 #include "io/json_file.h"
 #include "text/tokenizer_spec.h"
 
-namespace snug {
+namespace snug::text {
 
 struct Template {
   struct Piece {
@@ -38,4 +38,4 @@ struct Template {
 [[nodiscard]] Template read_template(const std::optional<io::JsonValue>& value,
                                      const TokenizerSpec& spec);
 
-}  // namespace snug
+}  // namespace snug::text

@@ -43,7 +43,7 @@ void operator delete[](void* block) noexcept { give(block); }
 void operator delete(void* block, size_t) noexcept { give(block); }
 void operator delete[](void* block, size_t) noexcept { give(block); }
 
-namespace snug::test {
+namespace snug::text::test {
 
 std::string data_file(const std::string& name) {
   return std::string(SNUG_SOURCE_DIR) + "/src/text/testdata/" + name;
@@ -75,4 +75,4 @@ TemporaryFolder::~TemporaryFolder() {
   std::filesystem::remove_all(path_, status);
 }
 
-}  // namespace snug::test
+}  // namespace snug::text::test

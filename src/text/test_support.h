@@ -9,7 +9,7 @@
 
 #include "snug/error.h"
 
-namespace snug::test {
+namespace snug::text::test {
 
 [[nodiscard]] std::string data_file(const std::string& name);
 [[nodiscard]] std::string read_file(const std::filesystem::path& file);
@@ -41,4 +41,4 @@ std::string error_of(F&& act) {
   return "no error";
 }
 
-}  // namespace snug::test
+}  // namespace snug::text::test

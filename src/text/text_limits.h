@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-namespace snug {
+namespace snug::text {
 
 /// Fields of tokenizer_config.json; those called snug_ are Snug's own, which other programs ignore.
 struct TextLimits {
@@ -16,4 +16,4 @@ struct TextLimits {
   friend bool operator==(const TextLimits&, const TextLimits&) = default;
 };
 
-}  // namespace snug
+}  // namespace snug::text

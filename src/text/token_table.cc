@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 
-namespace snug {
+namespace snug::text {
 
 std::string_view TokenTable::token(int64_t id) const {
   SNUG_CHECK(id >= 0 && id < size(), "token id out of range");
@@ -73,4 +73,4 @@ int64_t TokenTable::heap_bytes() const {
                               slots_.capacity() * sizeof(int32_t));
 }
 
-}  // namespace snug
+}  // namespace snug::text

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-namespace snug {
+namespace snug::text {
 
 class TokenTable {
  public:
@@ -61,4 +61,4 @@ class TokenTable {
   size_t longest_bytes_ = 0;
 };
 
-}  // namespace snug
+}  // namespace snug::text

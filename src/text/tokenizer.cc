@@ -10,7 +10,7 @@
 #include "snug/error.h"
 #include "text/own_pipeline.h"
 
-namespace snug {
+namespace snug::text {
 namespace {
 
 AddedPattern pattern_of(const AddedToken& token, std::string text) {
@@ -502,4 +502,4 @@ std::string Tokenizer::fingerprint() const {
   return hash.finish();
 }
 
-}  // namespace snug
+}  // namespace snug::text

@@ -21,7 +21,7 @@
 #include "text/vocabulary.h"
 #include "text/word_cache.h"
 
-namespace snug {
+namespace snug::text {
 
 /// One text, or a pair, as ids with the tokens that the model expects around them.
 struct Encoding {
@@ -155,4 +155,4 @@ class Tokenizer {
   int32_t pad_ = -1, mask_ = -1;
 };
 
-}  // namespace snug
+}  // namespace snug::text

@@ -15,7 +15,7 @@
 #include "text/json_fields.h"
 #include "text/tokenizer_spec.h"
 
-namespace snug {
+namespace snug::text {
 namespace {
 
 // In the order in which transformers adds them.
@@ -285,4 +285,4 @@ TokenizerConfig read_tokenizer_config(const std::string& file) {
   return config;
 }
 
-}  // namespace snug
+}  // namespace snug::text

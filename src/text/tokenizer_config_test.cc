@@ -7,7 +7,11 @@
 #include "text/test_support.h"
 #include "text/tokenizer.h"
 
-namespace snug {
+namespace snug::text {
+
+using test::TemporaryFolder;
+using test::write_file;
+
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -20,13 +24,13 @@ struct Folder {
     write(tokenizer, test::read_file(test::data_file(tokenizer)));
   }
   void write(const std::string& name, const std::string& text) const {
-    test::write_file(temporary.path() / name, text);
+    write_file(temporary.path() / name, text);
   }
   [[nodiscard]] Tokenizer load() const { return Tokenizer::load(temporary.path()); }
   [[nodiscard]] std::string error() const {
     return test::error_of([this] { (void)load(); });
   }
-  test::TemporaryFolder temporary;
+  TemporaryFolder temporary;
 };
 
 // fairseq's offset is 1 in XLM-R and 4 in CamemBERT, whose tokens around a text are the model's.
@@ -43,7 +47,7 @@ TEST(TokenizerConfig, camembert_is_told_from_xlm_r_by_the_model_s_configuration)
     EXPECT_EQ(tokenizer.pad_id(), 1);
     EXPECT_EQ(tokenizer.token(3), "<unk>");
     EXPECT_EQ(tokenizer.mask_id(), tokenizer.vocab_size() - 1);
-    const test::TemporaryFolder saved;
+    const TemporaryFolder saved;
     tokenizer.save(saved.path());
     EXPECT_EQ(Tokenizer::load(saved.path()).encode("a human", std::nullopt, 64).ids, wanted);
   }
@@ -55,9 +59,9 @@ TEST(TokenizerConfig, the_class_of_config_json_counts_where_none_is_named) {
   EXPECT_NE(folder.error().find("tokenizer_class 'BarthezTokenizer'"), std::string::npos);
   folder.write(kConfig, R"({"tokenizer_class": "XLMRobertaTokenizer"})");
   EXPECT_EQ(folder.error(), "no error");
-  const test::TemporaryFolder bert;
-  test::write_file(bert.path() / "vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n");
-  test::write_file(bert.path() / "config.json", R"({"tokenizer_class": "BertJapaneseTokenizer"})");
+  const TemporaryFolder bert;
+  write_file(bert.path() / "vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n");
+  write_file(bert.path() / "config.json", R"({"tokenizer_class": "BertJapaneseTokenizer"})");
   EXPECT_NE(test::error_of([&] { (void)Tokenizer::load(bert.path()); }).find("BertJapanese"),
             std::string::npos);
 }
@@ -89,11 +93,11 @@ std::string byte_level(bool has_prefix_space) {
 }
 
 TEST(TokenizerConfig, two_files_that_disagree_on_the_space_before_a_text) {
-  const test::TemporaryFolder folder;
+  const TemporaryFolder folder;
   for (const bool has_space : {false, true}) {
-    test::write_file(folder.path() / "tokenizer.json", byte_level(has_space));
+    write_file(folder.path() / "tokenizer.json", byte_level(has_space));
     for (const bool is_said : {false, true}) {
-      test::write_file(folder.path() / kConfig, Json{{"add_prefix_space", is_said}}.dump());
+      write_file(folder.path() / kConfig, Json{{"add_prefix_space", is_said}}.dump());
       const std::string error = test::error_of([&] { (void)Tokenizer::load(folder.path()); });
       EXPECT_EQ(error.find("add_prefix_space disagrees") != std::string::npos, is_said != has_space)
           << error;
@@ -112,7 +116,7 @@ TEST(TokenizerConfig, a_model_that_is_fed_no_type_ids_has_none_but_0) {
   EXPECT_EQ(types(R"({"model_input_names": ["input_ids", "token_type_ids"]})"), two);
   const std::vector<int32_t> none(two.size(), 0);
   EXPECT_EQ(types(R"({"model_input_names": ["input_ids", "attention_mask"]})"), none);
-  const test::TemporaryFolder saved;
+  const TemporaryFolder saved;
   folder.load().save(saved.path());
   EXPECT_EQ(Tokenizer::load(saved.path()).encode("a", "a", 64).type_ids, none);
   // The same tokens: a run that began with the other may go on with this one.
@@ -124,13 +128,13 @@ TEST(TokenizerConfig, a_model_that_is_fed_no_type_ids_has_none_but_0) {
 }
 
 TEST(TokenizerConfig, a_tokenizer_of_no_family_of_transformers_5_makes_no_type_ids) {
-  const test::TemporaryFolder folder;
+  const TemporaryFolder folder;
   Tokenizer::from_tokens({"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a"}, {})
       .save(folder.path());
   for (const auto& [name, type] : {std::pair<const char*, int32_t>{"TokenizersBackend", 0},
                                    {"PreTrainedTokenizerFast", 1},
                                    {"BertTokenizer", 1}}) {
-    test::write_file(folder.path() / kConfig, Json{{"tokenizer_class", name}}.dump());
+    write_file(folder.path() / kConfig, Json{{"tokenizer_class", name}}.dump());
     EXPECT_EQ(Tokenizer::load(folder.path()).encode("a", "a", 64).type_ids.back(), type) << name;
   }
 }
@@ -145,4 +149,4 @@ TEST(TokenizerConfig, albert_s_tokenizer_of_transformers_5_makes_no_type_ids) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::text

@@ -9,7 +9,7 @@
 #include "snug/error.h"
 #include "text/tokenizer_spec.h"
 
-namespace snug {
+namespace snug::text {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -214,4 +214,4 @@ void write_tokenizer_files(const TokenizerSpec& spec, const std::string& folder,
   write_config(std::move(config), folder, limits, has_type_ids);
 }
 
-}  // namespace snug
+}  // namespace snug::text

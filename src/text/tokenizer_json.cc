@@ -19,7 +19,7 @@
 #include "text/tokenizer_spec.h"
 #include "text/vocabulary_entries.h"
 
-namespace snug {
+namespace snug::text {
 namespace {
 
 using io::JsonValue;
@@ -291,4 +291,4 @@ TokenizerSpec read_tokenizer_json(const std::string& file, TokenizerConfig confi
   return spec;
 }
 
-}  // namespace snug
+}  // namespace snug::text

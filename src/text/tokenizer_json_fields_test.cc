@@ -12,7 +12,7 @@
 #include "text/test_support.h"
 #include "text/tokenizer.h"
 
-namespace snug {
+namespace snug::text {
 namespace {
 
 using Json = nlohmann::json;
@@ -244,4 +244,4 @@ TEST_F(TokenizerJsonFields, other_tokens_than_berts_are_refused) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::text

@@ -16,7 +16,7 @@
 #include "text/token_table.h"
 #include "text/unigram_model.h"
 
-namespace snug {
+namespace snug::text {
 
 /// Names of the tokens with a role; empty where there is none.
 struct TokenRoles {
@@ -149,4 +149,4 @@ void add_declared_tokens(TokenizerSpec& spec, const TokenizerConfig& config,
 /// proportion to their bytes.
 void check_added_tokens(const TokenizerSpec& spec);
 
-}  // namespace snug
+}  // namespace snug::text

@@ -13,7 +13,7 @@
 #include "snug/error.h"
 #include "text/categories.h"
 
-namespace snug {
+namespace snug::text {
 namespace {
 
 constexpr uint32_t kPunctuationMask = U_GC_P_MASK;
@@ -191,4 +191,4 @@ ShortText lowercase(char32_t c) {
   }
 }
 
-}  // namespace snug
+}  // namespace snug::text

@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-namespace snug {
+namespace snug::text {
 
 /// Throws Error{bad_data} with the byte offset of the first byte that is not UTF-8 (surrogates and
 /// overlong forms are not). `where` names the text in the message.
@@ -57,4 +57,4 @@ struct ShortText {
 /// Lower case without context: one code point, two for U+0130.
 [[nodiscard]] ShortText lowercase(char32_t c);
 
-}  // namespace snug
+}  // namespace snug::text

@@ -10,7 +10,7 @@
 #include "text/piece_trie.h"
 #include "text/unicode_rules.h"
 
-namespace snug {
+namespace snug::text {
 namespace {
 
 // The ids of a word, twice, and a space that became three bytes.
@@ -183,4 +183,4 @@ std::unique_ptr<const WordModel> make_sentencepiece_unigram(const TokenTable& vo
   return std::make_unique<const SentencePieceUnigram>(vocabulary, scores, kinds, options);
 }
 
-}  // namespace snug
+}  // namespace snug::text

@@ -7,7 +7,7 @@
 
 #include "text/word_model.h"
 
-namespace snug {
+namespace snug::text {
 
 enum class PieceKind : uint8_t { normal, unknown, control, user_defined, unused, byte };
 
@@ -27,4 +27,4 @@ struct UnigramOptions {
     const TokenTable& vocabulary, std::span<const float> scores, std::span<const PieceKind> kinds,
     UnigramOptions options);
 
-}  // namespace snug
+}  // namespace snug::text

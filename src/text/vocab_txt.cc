@@ -8,7 +8,7 @@
 #include "text/own_pipeline.h"
 #include "text/tokenizer_spec.h"
 
-namespace snug {
+namespace snug::text {
 namespace {
 
 constexpr int64_t kMaxTokenBytes = 4000;  // what is longer is no token
@@ -146,4 +146,4 @@ TokenizerSpec read_vocab_txt(const std::string& file, const TokenizerConfig& con
   return spec;
 }
 
-}  // namespace snug
+}  // namespace snug::text

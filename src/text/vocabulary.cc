@@ -18,7 +18,7 @@
 #include "text/unicode_rules.h"
 #include "text/word_counts.h"
 
-namespace snug {
+namespace snug::text {
 namespace {
 
 // These bounds make kVocabularyLearnerBytes: the trainer takes up to 240 bytes for each symbol of a
@@ -283,4 +283,4 @@ LearnedVocabulary VocabularyLearner::learn() {
   return out;
 }
 
-}  // namespace snug
+}  // namespace snug::text

@@ -16,7 +16,7 @@
 #include "text/bert_normalizer.h"
 #include "text/bpe_model.h"
 
-namespace snug {
+namespace snug::text {
 
 /// Upper bound of the memory that a learner takes from its construction to the end of learn(),
 /// whatever the text is.
@@ -67,4 +67,4 @@ class VocabularyLearner {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace snug
+}  // namespace snug::text

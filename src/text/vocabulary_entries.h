@@ -13,7 +13,7 @@
 #include "snug/error.h"
 #include "text/tokenizer_spec.h"
 
-namespace snug {
+namespace snug::text {
 
 class VocabularyEntries {
  public:
@@ -99,4 +99,4 @@ class VocabularyEntries {
   std::vector<Entry> entries_;
 };
 
-}  // namespace snug
+}  // namespace snug::text

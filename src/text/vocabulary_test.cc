@@ -19,7 +19,7 @@
 #define SNUG_TEST_MEASURES_MEMORY true
 #endif
 
-namespace snug {
+namespace snug::text {
 namespace {
 
 using Rows = std::vector<std::string>;
@@ -210,4 +210,4 @@ TEST(Vocabulary, peak_memory_stays_below_the_stated_bound) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::text

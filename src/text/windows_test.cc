@@ -10,7 +10,7 @@
 #include "text/test_support.h"
 #include "text/tokenizer.h"
 
-namespace snug {
+namespace snug::text {
 namespace {
 
 nlohmann::json golden() {
@@ -146,4 +146,4 @@ TEST(Cut, at_the_beginning_keeps_the_last_tokens) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::text

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-namespace snug {
+namespace snug::text {
 
 class WordCache {
  public:
@@ -71,4 +71,4 @@ class WordCache {
   Place* at_ = nullptr;
 };
 
-}  // namespace snug
+}  // namespace snug::text

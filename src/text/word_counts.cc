@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 
-namespace snug {
+namespace snug::text {
 
 uint64_t mix_bits(uint64_t value) {
   value += 0x9E3779B97F4A7C15u;
@@ -77,4 +77,4 @@ void WordCounts::keep(const std::vector<int32_t>& ascending) {
   counts_ = std::move(counts);
 }
 
-}  // namespace snug
+}  // namespace snug::text

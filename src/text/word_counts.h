@@ -10,7 +10,7 @@
 #include "base/index_vector.h"
 #include "text/token_table.h"
 
-namespace snug {
+namespace snug::text {
 
 /// A well mixed 64-bit function of a number (splitmix64's finaliser).
 [[nodiscard]] uint64_t mix_bits(uint64_t value);
@@ -41,4 +41,4 @@ class WordCounts {
   uint64_t seed_;
 };
 
-}  // namespace snug
+}  // namespace snug::text

@@ -10,7 +10,7 @@
 
 #include "text/token_table.h"
 
-namespace snug {
+namespace snug::text {
 
 /// Working memory of the models. What a long word made large is reused, not given back.
 struct WordScratch {
@@ -58,4 +58,4 @@ class WordModel {
   [[nodiscard]] virtual int64_t heap_bytes() const = 0;
 };
 
-}  // namespace snug
+}  // namespace snug::text

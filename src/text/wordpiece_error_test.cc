@@ -10,7 +10,7 @@
 #include "text/test_support.h"
 #include "text/tokenizer.h"
 
-namespace snug {
+namespace snug::text {
 namespace {
 
 using Json = nlohmann::json;
@@ -290,4 +290,4 @@ TEST(WordPieceErrors, folder_that_cannot_be_written) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::text

@@ -5,7 +5,7 @@
 
 #include "text/unicode_rules.h"
 
-namespace snug {
+namespace snug::text {
 namespace {
 
 class WordPieceModel final : public WordModel {
@@ -71,4 +71,4 @@ std::unique_ptr<const WordModel> make_wordpiece(const TokenTable& vocabulary,
   return std::make_unique<const WordPieceModel>(vocabulary, std::move(options));
 }
 
-}  // namespace snug
+}  // namespace snug::text

@@ -6,7 +6,7 @@
 
 #include "text/word_model.h"
 
-namespace snug {
+namespace snug::text {
 
 struct WordPieceOptions {
   std::string prefix = "##";  ///< of pieces that continue a word
@@ -18,4 +18,4 @@ struct WordPieceOptions {
 [[nodiscard]] std::unique_ptr<const WordModel> make_wordpiece(const TokenTable& vocabulary,
                                                               WordPieceOptions options);
 
-}  // namespace snug
+}  // namespace snug::text

@@ -13,14 +13,18 @@
 
 #include "text/test_support.h"
 
-namespace snug {
+namespace snug::text {
+
+using test::data_file;
+using test::read_file;
+
 namespace {
 
 using Json = nlohmann::json;
 using Ids = std::vector<int32_t>;
 
 Json read_json(const std::string& name) {
-  std::ifstream in(test::data_file(name));
+  std::ifstream in(data_file(name));
   return Json::parse(in);
 }
 
@@ -101,7 +105,7 @@ TEST(WordPiece, every_code_point_becomes_what_the_package_makes_of_it) {
 }
 
 TEST(WordPiece, tokenizer_json_of_the_package_gives_its_tokens) {
-  const auto tokenizer = Tokenizer::load(test::data_file("package_tokenizer.json"));
+  const auto tokenizer = Tokenizer::load(data_file("package_tokenizer.json"));
   const Json golden = read_json("package_golden.json");
   for (size_t i = 0; i < golden["texts"].size(); ++i) {
     EXPECT_EQ(encode(tokenizer, golden["texts"][i].get<std::string>()), golden["ids"][i].get<Ids>())
@@ -127,7 +131,7 @@ TEST(WordPiece, a_model_without_token_types_gets_a_tokenizer_that_makes_none) {
   const auto names_of = [&](bool has_type_ids) {
     tokenizer.save(folder.path(), {}, has_type_ids);
     EXPECT_EQ(Tokenizer::load(folder.path()).vocab_size(), 6);
-    return Json::parse(test::read_file(folder.path() / "tokenizer_config.json"))
+    return Json::parse(read_file(folder.path() / "tokenizer_config.json"))
         .value("model_input_names", Json());
   };
   EXPECT_TRUE(names_of(true).is_null());  // transformers' own
@@ -145,8 +149,7 @@ TEST(WordPiece, save_and_load_give_the_same_tokenizer) {
     const auto again = Tokenizer::load(saved);
     again.save(saved / "second");
     for (const char* file : {"vocab.txt", "tokenizer.json", "tokenizer_config.json"}) {
-      EXPECT_EQ(test::read_file(saved / file), test::read_file(saved / "second" / file))
-          << name << " " << file;
+      EXPECT_EQ(read_file(saved / file), read_file(saved / "second" / file)) << name << " " << file;
     }
     EXPECT_EQ(again.vocab_size(), static_cast<int64_t>(vocabulary.size()));
     EXPECT_EQ(again.token(again.mask_id()), "[MASK]");
@@ -161,7 +164,7 @@ TEST(WordPiece, save_and_load_give_the_same_tokenizer) {
     }
   }
   // Added tokens of every kind survive too.
-  const auto package = Tokenizer::load(test::data_file("package_tokenizer.json"));
+  const auto package = Tokenizer::load(data_file("package_tokenizer.json"));
   package.save(folder.path() / "package");
   const auto again = Tokenizer::load(folder.path() / "package");
   EXPECT_EQ(again.vocab_size(), package.vocab_size());
@@ -189,11 +192,11 @@ TEST(WordPiece, a_repeated_token_and_an_empty_line_shift_no_id) {
   const auto tokenizer = Tokenizer::load(file);
   check(tokenizer);
   tokenizer.save(folder.path() / "saved");
-  EXPECT_EQ(test::read_file(folder.path() / "saved/vocab.txt"), text);
+  EXPECT_EQ(read_file(folder.path() / "saved/vocab.txt"), text);
   check(Tokenizer::load(folder.path() / "saved/vocab.txt"));
   check(Tokenizer::load(folder.path() / "saved/tokenizer.json"));
   // In JSON the last of a key counts, whatever its id.
-  std::string json = test::read_file(folder.path() / "saved/tokenizer.json");
+  std::string json = read_file(folder.path() / "saved/tokenizer.json");
   json.replace(json.find("\"foo\": 8"), 8, "\"foo\": 5, \"foo\": 8");
   test::write_file(folder.path() / "twice.json", json);
   check(Tokenizer::load(folder.path() / "twice.json"));
@@ -212,7 +215,7 @@ TEST(WordPiece, approximate_bytes_is_what_the_heap_holds) {
 }
 
 TEST(WordPiece, warm_encoding_allocates_nothing) {
-  const auto tokenizer = Tokenizer::load(test::data_file("package_tokenizer.json"));
+  const auto tokenizer = Tokenizer::load(data_file("package_tokenizer.json"));
   EncodeScratch scratch;
   Encoding encoding;
   const std::string text =
@@ -224,4 +227,4 @@ TEST(WordPiece, warm_encoding_allocates_nothing) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::text

@@ -8,7 +8,7 @@
 #include "snug/error.h"
 #include "text/tokenizer.h"
 
-namespace snug {
+namespace snug::text {
 namespace {
 
 TEST(Words, ids_and_first_tokens_are_those_of_transformers) {
@@ -34,4 +34,4 @@ TEST(Words, ids_and_first_tokens_are_those_of_transformers) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::text

@@ -72,7 +72,7 @@ TEST(Allocation, an_update_allocates_no_more_than_its_programs) {
   const SessionPlan plan(run_model::network_of(model), options);
   Session session(plan);
   // The same programs alone.
-  Engine engine(plan.impl()->plan, *plan.impl()->machine.impl().backend);
+  session::Engine engine(plan.impl()->plan, *plan.impl()->machine.impl().backend);
   data::TrainSampler sampler(data::Subset::all(rows.rows()),
                              [&](auto ids, auto lengths) { rows.read_lengths(ids, lengths); },
                              {.batch_size = 4, .seed = 3, .buckets = {12}});

@@ -123,7 +123,7 @@ std::vector<int64_t> steps_of_archives(const RunFolder& folder) {
 }  // namespace
 
 std::string save_checkpoint(const std::string& folder, const Session& session,
-                            const run_model::Model& model, const Tokenizer* tokenizer,
+                            const run_model::Model& model, const text::Tokenizer* tokenizer,
                             const std::string& base_sha256, const CheckpointState* state) {
   const io::SafetensorsNotes notes =
       model.lora.is_on() ? io::SafetensorsNotes{{run_model::kBaseDigestKey, base_sha256}}

@@ -33,7 +33,7 @@ struct CheckpointState {
 /// that resuming needs. `base_sha256` is what initialize_weights returned. Returns the SHA-256 of
 /// the file of weights. Throws Error{io}; then the former folder is still there.
 std::string save_checkpoint(const std::string& folder, const Session& session,
-                            const run_model::Model& model, const Tokenizer* tokenizer,
+                            const run_model::Model& model, const text::Tokenizer* tokenizer,
                             const std::string& base_sha256, const CheckpointState* state);
 
 /// Sizes of the files of a checkpoint that hold tensors.

@@ -14,6 +14,9 @@
 #include "train/testing.h"
 
 namespace snug::train {
+
+using compile::trainable_names;
+
 namespace {
 
 TEST(Engine, every_strategy_gives_the_same_bits_with_and_without_clipping) {
@@ -94,17 +97,18 @@ TEST(Engine, memory_of_the_caller_is_used_or_refused) {
   const auto backend = cpu();
   TestRun run(*backend, "none", 4, 4);
   std::vector<std::byte> small(4096);
-  EXPECT_THROW(Engine(run.plan, *backend, {reinterpret_cast<std::byte*>(4096), 4096}), Error);
+  EXPECT_THROW(session::Engine(run.plan, *backend, {reinterpret_cast<std::byte*>(4096), 4096}),
+               Error);
   const size_t bytes =
       static_cast<size_t>(run.plan.residents.total_bytes() + run.plan.arena_bytes + 8192);
   const std::unique_ptr<std::byte, decltype(&std::free)> block(
       static_cast<std::byte*>(std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096)), &std::free);
-  Engine engine(run.plan, *backend, {block.get(), bytes});
+  session::Engine engine(run.plan, *backend, {block.get(), bytes});
   const std::byte* weight = engine.view<std::byte>("classifier.weight").data();
   EXPECT_EQ(weight >= block.get(), true);
   EXPECT_LT(weight, block.get() + bytes);
   try {
-    Engine unaligned(run.plan, *backend, {block.get() + 64, bytes - 64});
+    session::Engine unaligned(run.plan, *backend, {block.get() + 64, bytes - 64});
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::bad_config);

@@ -44,12 +44,12 @@ TEST(Finite, weights_and_optimizer_states_are_looked_at_by_name) {
   const auto backend = cpu();
   TestRun run(*backend, "none", 4, 4);
   run.initialize_cpu();
-  EXPECT_FALSE(find_not_finite(*run.engine).has_value());
+  EXPECT_FALSE(session::find_not_finite(*run.engine).has_value());
   for (const char* name : {"classifier.bias", "v.classifier.bias", "m.bert.pooler.dense.weight"}) {
     float& element = run.engine->edit<float>(name)[1];
     const float before = element;
     element = kInfinity;
-    const std::optional<NotFinite> found = find_not_finite(*run.engine);
+    const std::optional<NotFinite> found = session::find_not_finite(*run.engine);
     ASSERT_TRUE(found.has_value()) << name;
     EXPECT_EQ(found->text(), "'" + std::string(name) + "' is inf at element 1");
     element = before;

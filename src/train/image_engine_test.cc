@@ -71,7 +71,7 @@ TEST(Image_engine, what_only_the_next_op_reads_is_one_storage_with_its_output) {
   const auto backend = cpu();
   TestRun run(*backend, TestRun::resnet_config("none"), 4, 4);
   const Graph& graph = run.plan.train.front().graph;
-  const Lowered& lowered = run.plan.train.front().lowered;
+  const runtime::Lowered& lowered = run.plan.train.front().lowered;
   std::map<std::string, int> ops;
   std::vector<NodeId> nodes;
   for (size_t i = 0; i < lowered.nodes_of_op.size(); ++i) {
@@ -121,7 +121,7 @@ TEST(Splits, batch_statistics_forbid_a_split_unless_it_is_allowed) {
   const run_model::Model resnet = fitted_model(config);
   EXPECT_TRUE(resnet.traits.has_batch_statistics);
   choose::RunPlanRequest request;
-  request.network = describe_network(run_model::network_of(resnet), {}).def;
+  request.network = network::describe_network(run_model::network_of(resnet), {}).def;
   request.global_batch = 12;
   EXPECT_EQ(choose::micro_batches_of(request), (std::vector<int64_t>{12}));
   request.allow_coupled_split = true;
@@ -152,7 +152,7 @@ TEST(Splits, models_without_batch_statistics_are_split_freely) {
   const run_model::Model vgg = fitted_model(config);
   EXPECT_FALSE(vgg.traits.has_batch_statistics);
   choose::RunPlanRequest request;
-  request.network = describe_network(run_model::network_of(vgg), {}).def;
+  request.network = network::describe_network(run_model::network_of(vgg), {}).def;
   request.global_batch = 8;
   EXPECT_EQ(choose::micro_batches_of(request), choose::micro_batches(8));
 }

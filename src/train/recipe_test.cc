@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // From the configuration to the optimizer: which keys it takes, what is refused, what a resumed run
 // is compared by; the counts of a state; an update that is skipped.
-#include "setup/run_recipe.h"
+#include "train/run_recipe.h"
 
 #include <gtest/gtest.h>
 
@@ -30,8 +30,9 @@ void expect_refused(const ConfigOverrides& keys, const std::string& where,
 }
 
 TEST(Recipe, takes_the_keys_of_its_optimizer_and_its_defaults) {
-  const Recipe recipe =
-      resolve(training_spec(config_of({{"adam_beta2", "0.98"}, {"weight_decay", "0.1"}}), 0))
+  const compile::Recipe recipe =
+      session::resolve(
+          training_spec(config_of({{"adam_beta2", "0.98"}, {"weight_decay", "0.1"}}), 0))
           .recipe;
   EXPECT_EQ(*recipe.optimizer.optimizer->name, "adamw");
   EXPECT_EQ(recipe.optimizer.settings.at("beta1"), 0.9);
@@ -116,7 +117,7 @@ TEST(Update, is_skipped_as_a_whole_by_one_flag) {
       const auto update = [&](float skip) {
         for (int64_t slot = 0; slot < 4; slot += micro_batch) {
           run.feed<float, int32_t, int64_t, uint8_t>(0, slot);
-          run.engine->edit<float>(kHyperName)[3] = skip;
+          run.engine->edit<float>(compile::kHyperName)[3] = skip;
           run.engine->run(run.engine->train(0));
         }
         if (run.engine->update() != nullptr) run.engine->run(*run.engine->update());

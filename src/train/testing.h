@@ -17,7 +17,7 @@
 #include "run_model/read_model.h"
 #include "session/engine.h"
 #include "session/session_plan.h"
-#include "setup/run_recipe.h"
+#include "train/run_recipe.h"
 
 namespace snug::train {
 
@@ -34,9 +34,9 @@ inline run_model::Model fitted_model(const RunConfig& config) {
 struct TestRun {
   RunConfig config;
   run_model::Model model;
-  NetworkDef network;
+  compile::NetworkDef network;
   choose::RunPlan plan;
-  std::unique_ptr<Engine> engine;
+  std::unique_ptr<session::Engine> engine;
 
   TestRun(const Backend& backend, const std::string& recompute, int64_t batch, int64_t micro_batch,
           double max_grad_norm = 1.0)
@@ -72,9 +72,9 @@ struct TestRun {
 
   TestRun(const Backend& backend, RunConfig given, int64_t batch, int64_t micro_batch)
       : config(std::move(given)), model(fitted_model(config)) {
-    network = describe_network(run_model::network_of(model), {}).def;
+    network = network::describe_network(run_model::network_of(model), {}).def;
     plan = choose::make_run_plan({.network = network,
-                                  .recipe = resolve(training_spec(config, 0)).recipe,
+                                  .recipe = session::resolve(training_spec(config, 0)).recipe,
                                   .global_batch = batch,
                                   .micro_batch = micro_batch,
                                   .lengths = {12},
@@ -86,7 +86,7 @@ struct TestRun {
                                   .startup_bytes = 0,
                                   .trains = true},
                                  backend);
-    engine = std::make_unique<Engine>(plan, backend);
+    engine = std::make_unique<session::Engine>(plan, backend);
   }
 
   template <class Int, class Bool>

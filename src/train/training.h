@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "data/sampler.h"
-#include "setup/run_recipe.h"
 #include "snug/run.h"
 #include "train/checkpoint.h"
 #include "train/evaluation.h"
 #include "train/metrics_log.h"
+#include "train/run_recipe.h"
 
 namespace snug::train {
 
@@ -19,9 +19,9 @@ struct TrainingContext {
   const RunOptions* options = nullptr;
   Session* session = nullptr;
   const run_model::Model* model = nullptr;
-  const Tokenizer* tokenizer = nullptr;  // null for images
-  std::string base_sha256;               // of what adapters leave as it is
-  FeedContext feed;                      // of the training rows
+  const text::Tokenizer* tokenizer = nullptr;  // null for images
+  std::string base_sha256;                     // of what adapters leave as it is
+  FeedContext feed;                            // of the training rows
   data::TrainSampler* sampler = nullptr;
   int64_t total_steps = 0;
   EvalPass validation;  // an empty part: no evaluation

@@ -14,7 +14,7 @@
 #include "snug/error.h"
 #include "snug/memory.h"
 
-namespace snug::train {
+namespace snug::verbs {
 namespace {
 
 // Counters of control groups lag behind by some pages for each core.
@@ -128,4 +128,4 @@ void check_startup(int64_t budget, int64_t startup_bytes, const RunOptions& opti
               "plan where there is more memory, or use a model of fewer layers");
 }
 
-}  // namespace snug::train
+}  // namespace snug::verbs

@@ -7,7 +7,7 @@
 
 #include "snug/run.h"
 
-namespace snug::train {
+namespace snug::verbs {
 
 /// What follows from a budget above the control group's limit: a run would be killed for it; a plan
 /// may be for another machine.
@@ -39,4 +39,4 @@ struct FilesInFolder {
 /// Error{out_of_budget} where both together are above its limit.
 void check_files_in_memory(const FilesInFolder& files, const std::string& root = "/");
 
-}  // namespace snug::train
+}  // namespace snug::verbs

@@ -9,7 +9,10 @@
 #include "train/testing.h"
 #include "verbs/split_check.h"
 
-namespace snug::train {
+namespace snug::verbs {
+
+using train::TestRun;
+
 namespace {
 
 /// The CPU's kernels, but one op's writes a float some bytes behind its first output.
@@ -50,7 +53,7 @@ class Overrunning : public Backend {
     int64_t offset_;
   };
 
-  std::unique_ptr<Backend> inner_ = cpu(1);
+  std::unique_ptr<Backend> inner_ = train::cpu(1);
   std::string op_;
   int64_t distance_;
 };
@@ -86,7 +89,7 @@ TEST(Canary, a_write_to_dead_bytes_far_from_any_operand_is_found_where_they_are_
 }
 
 TEST(Canary, gaps_between_resident_values_and_behind_the_arena_are_watched) {
-  const auto backend = cpu();
+  const auto backend = train::cpu();
   TestRun run(*backend, "none", 4, 4);
   run.initialize_cpu();
   (void)run.update_cpu(0);
@@ -102,7 +105,7 @@ TEST(Canary, gaps_between_resident_values_and_behind_the_arena_are_watched) {
 }
 
 TEST(Canary, the_arenas_measure_is_what_was_written) {
-  const auto backend = cpu();
+  const auto backend = train::cpu();
   TestRun run(*backend, "none", 4, 4);
   run.engine->check_memory();
   EXPECT_EQ(run.engine->measured_arena_bytes(), 0);  // nothing ran yet
@@ -167,4 +170,4 @@ TEST(SplitCheck, splits_differ_by_rounding_and_other_computations_by_more) {
 }
 
 }  // namespace
-}  // namespace snug::train
+}  // namespace snug::verbs

@@ -17,11 +17,11 @@
 #include "run_rows/input.h"
 #include "run_rows/skipped_rows.h"
 #include "run_rows/streams.h"
-#include "setup/run_recipe.h"
 #include "snug/error.h"
 #include "snug/memory.h"
 #include "train/checkpoint.h"
 #include "train/evaluation.h"
+#include "train/run_recipe.h"
 #include "verbs/budget_check.h"
 #include "verbs/prepare.h"
 
@@ -51,7 +51,7 @@ void take_precision_of_run(RunConfig& config) {
   LeverKeys levers = train::load_state(last).levers;
   std::erase_if(levers,
                 [](const auto& lever) { return lever.first != "bf16" && lever.first != "fp16"; });
-  train::set_levers(levers, config);
+  verbs::set_levers(levers, config);
 }
 
 /// The configuration with `model` set to the trained folder, whose head and adapters stay.
@@ -81,7 +81,7 @@ RunConfig with_trained_model(const RunConfig& config) {
 
 /// A trained model, its tokenizer (none for images), rows and the run that evaluates it.
 struct Trained {
-  std::unique_ptr<const Tokenizer> tokenizer;
+  std::unique_ptr<const text::Tokenizer> tokenizer;
   std::unique_ptr<const data::RowStore> rows;
   std::vector<int32_t> buckets;
   std::optional<run_rows::SkippedRows> skipped;  // of a prediction, where there are any
@@ -119,31 +119,31 @@ void open_rows(const RunConfig& config, const RunOptions& options, const std::st
 }
 
 void open_session(const RunConfig& config, const RunOptions& options, Trained& trained) {
-  const Machine machine = train::open_machine(config, options);
+  const Machine machine = verbs::open_machine(config, options);
   const std::vector<Lengths> lengths(trained.buckets.begin(), trained.buckets.end());
-  RunSession session{.options = train::session_options_of(train::evaluation_spec(config)),
-                     .has_command_line_hints = true};
+  session::RunSession session{.options = train::session_options_of(train::evaluation_spec(config)),
+                              .has_command_line_hints = true};
   session.options.lora = trained.model.lora;
   session.options.has_initial_values = false;
   session.options.machine = machine;
   session.options.block = options.memory;
   session.resized = [&](const Lengths& longest, int64_t batch_rows) {
-    SessionSizes sizes{.lengths = train::lengths_up_to(longest.of(), lengths),
-                       .batch_rows = batch_rows};
-    train::reserve_process(config, options, trained.model,
+    session::SessionSizes sizes{.lengths = verbs::lengths_up_to(longest.of(), lengths),
+                                .batch_rows = batch_rows};
+    verbs::reserve_process(config, options, trained.model,
                            {.tokenizer = trained.tokenizer.get(),
                             .rows = trained.rows->rows(),
                             .evaluated_rows = trained.rows->rows()},
                            machine.threads(), false, sizes);
     return sizes;
   };
-  train::take_sizes(
+  verbs::take_sizes(
       session.resized(lengths.back(), config.eval_batch_size > 0 ? config.eval_batch_size
                                                                  : config.train_batch_size),
       session.options);
-  train::check_startup(resolve_memory(session.options.memory), session.options.startup_bytes,
+  verbs::check_startup(resolve_memory(session.options.memory), session.options.startup_bytes,
                        options);
-  const SessionPlan plan = plan_session(run_model::network_of(trained.model), session);
+  const SessionPlan plan = session::plan_session(run_model::network_of(trained.model), session);
   trained.session.emplace(plan);
   (void)run_model::initialize_weights(trained.model, *trained.session);
   if (options.callbacks.on_plan) options.callbacks.on_plan(plan.report());
@@ -187,7 +187,7 @@ EvalMetrics evaluate_model(const RunConfig& given, const RunOptions& options) {
   const DefaultFloatMode float_mode;
   const StopScope stop({.cancel = options.cancel, .deadline = {}, .work = "evaluation"});
   RunConfig config = with_trained_model(given);
-  (void)train::checked_budget(config, options, train::AboveLimit::is_refused);
+  (void)verbs::checked_budget(config, options, verbs::AboveLimit::is_refused);
   const run_rows::FileKey key = evaluation_key(config);
   if (key == &RunConfig::train_file) config.require({"train_file"});
   RunConfig scratch = config;
@@ -225,7 +225,7 @@ void predict_rows(const RunConfig& given, const std::function<void(const Predict
   const DefaultFloatMode float_mode;
   const StopScope stop({.cancel = options.cancel, .deadline = {}, .work = "prediction"});
   RunConfig config = with_trained_model(given);
-  (void)train::checked_budget(config, options, train::AboveLimit::is_refused);
+  (void)verbs::checked_budget(config, options, verbs::AboveLimit::is_refused);
   const run_rows::FileKey key = evaluation_key(config);
   if (key == &RunConfig::train_file) config.require({"test_file"});
   if (config.overlong == "drop")

@@ -29,24 +29,25 @@ Explanation explain_run(const RunConfig& given, const RunOptions& options) {
     start = now;
     return all.stages.back();
   };
-  (void)train::checked_budget(config, options, train::AboveLimit::is_refused);
+  (void)verbs::checked_budget(config, options, verbs::AboveLimit::is_refused);
   const run_rows::WorkFolder work(config);
   const run_rows::CopiedStreams streams(config, options, work,
                                         {&RunConfig::train_file, &RunConfig::validation_file},
                                         run_rows::CopiedStreams::Copies::are_removed);
-  const Machine machine = train::open_machine(config, options);
+  const Machine machine = verbs::open_machine(config, options);
   end("machine", fmt::format("the {} backend, {} threads, {}", machine.backend(), machine.threads(),
                              to_string(instruction_set())));
 
-  train::RunSetup setup = train::open_setup(config, options, work, {});
-  (void)train::take_levers(config, options, machine, setup);
-  const RunSession session =
-      train::run_session(config, options, setup, machine, config.micro_batch_size);
+  verbs::RunSetup setup = verbs::open_setup(config, options, work, {});
+  (void)verbs::take_levers(config, options, machine, setup);
+  const session::RunSession session =
+      verbs::run_session(config, options, setup, machine, config.micro_batch_size);
   Stage& read = end("model and data", fmt::format("{} for {}; longest rows: {}", setup.model.name,
                                                   *setup.model.task->name,
                                                   to_string(session.options.lengths.back())));
   if (options.wants_stage_texts) read.text = setup.model.config_json();
-  const Explanation compiled = explain_network(*setup.network, session, options.wants_stage_texts);
+  const Explanation compiled =
+      session::explain_network(*setup.network, session, options.wants_stage_texts);
   all.stages.insert(all.stages.end(), compiled.stages.begin(), compiled.stages.end());
   return all;
 }

@@ -13,9 +13,9 @@
 #include "run_model/read_model.h"
 #include "run_rows/input.h"
 #include "run_rows/streams.h"
-#include "setup/run_recipe.h"
 #include "snug/error.h"
 #include "tasks/registry.h"
+#include "train/run_recipe.h"
 #include "verbs/prepare.h"
 
 namespace snug {

@@ -18,7 +18,7 @@
 #include "snug/run.h"
 #include "snug/tokenize.h"
 
-namespace snug {
+namespace snug::verbs {
 namespace {
 
 // Pieces whose scores differ behind the point alone: "ab" wins over "a", "b" or loses, by them.
@@ -130,4 +130,4 @@ TEST(Locale, Numbers_do_not_follow_the_global_locale_of_cpp) {
 }
 
 }  // namespace
-}  // namespace snug
+}  // namespace snug::verbs

@@ -28,9 +28,9 @@ void merge_adapters(const std::string& model, const std::string& adapters,
   run_model::check_weight_files(merged);
   run_model::refuse_fresh_weights(merged);
   // As the adapters were trained, where their folder says it.
-  if (Tokenizer::is_in(adapters)) config.tokenizer = adapters;
+  if (text::Tokenizer::is_in(adapters)) config.tokenizer = adapters;
   for (const std::string& folder : {model, adapters}) {
-    const TextLimits saved = Tokenizer::saved_limits(folder);
+    const text::TextLimits saved = text::Tokenizer::saved_limits(folder);
     if (saved.max_length > 0) config.max_seq_length = saved.max_length;
     if (saved.overlong.empty()) continue;
     config.overlong = saved.overlong;

@@ -16,13 +16,13 @@ auto with_setup(const RunConfig& given, const RunOptions& options, const Made& m
   const StopScope stop({.cancel = options.cancel, .deadline = {}});
   RunConfig config = given;
   config.require({"model"});
-  (void)train::checked_budget(config, options, train::AboveLimit::is_said);
+  (void)verbs::checked_budget(config, options, verbs::AboveLimit::is_said);
   run_rows::WorkFolder work(config);
   const run_rows::CopiedStreams streams(config, options, work,
                                         {&RunConfig::train_file, &RunConfig::validation_file},
                                         run_rows::CopiedStreams::Copies::are_removed);
-  const Machine machine = train::open_machine(config, options);
-  train::RunSetup setup = train::open_setup(config, options, work, {});
+  const Machine machine = verbs::open_machine(config, options);
+  verbs::RunSetup setup = verbs::open_setup(config, options, work, {});
   const std::function<void(const Error&)> leave = [&](const Error& heard) {
     work.remove();
     options.callbacks.on_cancelled(heard);
@@ -37,22 +37,22 @@ auto with_setup(const RunConfig& given, const RunOptions& options, const Made& m
 
 PlanReport plan_run(const RunConfig& given, const RunOptions& options) {
   return with_setup(
-      given, options, [&](RunConfig& config, train::RunSetup& setup, const Machine& machine) {
-        const train::TakenLevers taken = train::take_levers(config, options, machine, setup);
+      given, options, [&](RunConfig& config, verbs::RunSetup& setup, const Machine& machine) {
+        const verbs::TakenLevers taken = verbs::take_levers(config, options, machine, setup);
         PlanReport report =
-            train::plan_setup(config, options, setup, machine, config.micro_batch_size).report;
-        train::note_levers(taken, report);
+            verbs::plan_setup(config, options, setup, machine, config.micro_batch_size).report;
+        verbs::note_levers(taken, report);
         return report;
       });
 }
 
 std::vector<LeverPlan> plan_levers(const RunConfig& given, const RunOptions& options) {
   return with_setup(
-      given, options, [&](const RunConfig& config, train::RunSetup& setup, const Machine& machine) {
-        RunSession session =
-            train::run_session(config, options, setup, machine, config.micro_batch_size);
-        session.options.on_planning = train::planning_sink(options);
-        return plan_levers(*setup.network, session, config.allow);
+      given, options, [&](const RunConfig& config, verbs::RunSetup& setup, const Machine& machine) {
+        session::RunSession session =
+            verbs::run_session(config, options, setup, machine, config.micro_batch_size);
+        session.options.on_planning = verbs::planning_sink(options);
+        return session::plan_levers(*setup.network, session, config.allow);
       });
 }
 

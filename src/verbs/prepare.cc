@@ -13,16 +13,20 @@
 #include "run_model/read_model.h"
 #include "run_model/row_kind.h"
 #include "run_rows/input.h"
-#include "setup/run_recipe.h"
 #include "snug/error.h"
 #include "snug/instruction_set.h"
 #include "snug/memory.h"
 #include "text/vocabulary.h"
 #include "train/feed.h"
+#include "train/run_recipe.h"
 #include "train/trainer.h"
 #include "verbs/budget_check.h"
 
-namespace snug::train {
+namespace snug::verbs {
+
+using session::RunSession;
+using session::SessionSizes;
+
 namespace {
 
 constexpr std::chrono::seconds kQuietPlanning{2};  // a shorter one shows no progress
@@ -80,7 +84,7 @@ RunSetup open_setup(const RunConfig& config, const RunOptions& options,
         run_model::network_of(setup.model), {.freeze = config.freeze, .lora = setup.model.lora});
     notices::warn(options, notices::frozen_warnings(setup.model, weights));
   }
-  check_class_weights(config);
+  train::check_class_weights(config);
   const bool is_resumed = !checkpoint.empty();
   if (!is_resumed) notices::say(options, notices::model_notices(setup.model));
   if (!is_resumed) notices::say(options, run_model::row_kind_of(setup.model).notices(setup.model));
@@ -91,7 +95,7 @@ RunSetup open_setup(const RunConfig& config, const RunOptions& options,
   }
   setup.data.emplace(run_rows::open_training_data(config, options, setup.model, checkpoint, work));
   setup.model.frame = setup.data->frame;
-  const Tokenizer* tokenizer = setup.data->tokenizer.get();
+  const text::Tokenizer* tokenizer = setup.data->tokenizer.get();
   std::optional<int64_t> pad;
   if (tokenizer != nullptr) pad = tokenizer->pad_id();
   const run_model::Model before = setup.model;
@@ -101,7 +105,7 @@ RunSetup open_setup(const RunConfig& config, const RunOptions& options,
                         .labels = setup.data->labels.names(),
                         .num_labels = setup.data->num_labels});
   setup.model.resized = run_model::resized_weights(before, setup.model);
-  check_class_weights(config, setup.model.labels);
+  train::check_class_weights(config, setup.model.labels);
   tasks::check_settings(*setup.model.task, setup.model.task_context());
   setup.network = run_model::network_of(setup.model);
   setup.lengths.assign(setup.data->buckets.begin(), setup.data->buckets.end());
@@ -114,8 +118,8 @@ RunSetup open_setup(const RunConfig& config, const RunOptions& options,
                   notices::tokenizer_warnings(*tokenizer, setup.model.task->rows->has_words));
     notices::say(options, notices::resize_notice(config, setup.model));
   }
-  notices::warn(options,
-                notices::warmup_warning(config, total_steps(config, setup.batches_per_epoch)));
+  notices::warn(options, notices::warmup_warning(
+                             config, train::total_steps(config, setup.batches_per_epoch)));
   return setup;
 }
 
@@ -182,8 +186,8 @@ Variant variant_of(const RunConfig& config, const RunSetup& setup, const run_mod
 
 RunSession session_for(const RunConfig& config, const RunOptions& options, const RunSetup& setup,
                        const run_model::Model& model, const Machine& machine, int64_t micro_batch) {
-  RunSession session{.options = session_options_of(
-                         training_spec(config, total_steps(config, setup.batches_per_epoch))),
+  RunSession session{.options = train::session_options_of(train::training_spec(
+                         config, train::total_steps(config, setup.batches_per_epoch))),
                      .has_command_line_hints = true,
                      .may_take_levers = !config.allow.empty(),
                      .taken_levers = setup.taken_levers};
@@ -216,7 +220,7 @@ RunSession session_for(const RunConfig& config, const RunOptions& options, const
     changed.changed = [variant, further = changed.changed](const LeverKeys& more) {
       return further(more);
     };
-    return ChangedRun{run_model::network_of(variant->model), std::move(changed)};
+    return session::ChangedRun{run_model::network_of(variant->model), std::move(changed)};
   };
   take_sizes(session.resized(setup.lengths.back(), config.train_batch_size), session.options);
   return session;
@@ -280,7 +284,7 @@ TakenLevers take_levers(RunConfig& config, const RunOptions& options, const Mach
                  "the lever lora is not taken: '" + setup.model.name + "' has no trained weights");
   RunSession session = run_session(config, options, setup, machine, config.micro_batch_size);
   session.options.on_planning = planning_sink(options);
-  const std::vector<LeverPlan> plans = plan_allowed_levers(*setup.network, session, allow);
+  const std::vector<LeverPlan> plans = session::plan_allowed_levers(*setup.network, session, allow);
   const LeverPlan* fastest = fastest_fitting(plans);
   TakenLevers taken{.keys = {}, .smallest = smallest_of(plans)};
   taken.keys = fastest != nullptr ? fastest->keys : taken.smallest->keys;
@@ -328,14 +332,14 @@ ReportedPlan plan_setup(const RunConfig& config, const RunOptions& options, cons
   session.options.wants_picture = options.wants_picture;
   session.options.plan_file = options.plan_file;
   session.options.on_planning = planning_sink(options);
-  const SessionPlan plan = plan_session(*setup.network, session);
+  const SessionPlan plan = session::plan_session(*setup.network, session);
   ReportedPlan run{.plan = plan, .report = plan.report()};
   PlanReport& report = run.report;
   report.row = run_model::row_kind_of(setup.model).row(setup.model);
   if (!options.save_plan_file.empty()) plan.save(options.save_plan_file);
   write_for_solve(plan, report, options);
   if (setup.histogram.empty()) return run;
-  report.updates = total_steps(config, setup.batches_per_epoch);
+  report.updates = train::total_steps(config, setup.batches_per_epoch);
   double epoch_seconds = 0;
   for (size_t i = 0; i < report.lengths.size(); ++i)
     epoch_seconds +=
@@ -345,4 +349,4 @@ ReportedPlan plan_setup(const RunConfig& config, const RunOptions& options, cons
   return run;
 }
 
-}  // namespace snug::train
+}  // namespace snug::verbs

@@ -13,7 +13,7 @@
 #include "snug/run.h"
 #include "snug/session.h"
 
-namespace snug::train {
+namespace snug::verbs {
 
 /// What a plan needs to know of data and model. Without data: the full batch at max_seq_length.
 struct RunSetup {
@@ -37,9 +37,9 @@ void refuse_without_base(const run_model::Model& model);
 
 /// How the run is planned and trained; `micro_batch` 0: chosen by the planner. Refers to all that
 /// it is given. Weights are not initialised. Throws what check_startup does.
-[[nodiscard]] RunSession run_session(const RunConfig& config, const RunOptions& options,
-                                     const RunSetup& setup, const Machine& machine,
-                                     int64_t micro_batch);
+[[nodiscard]] session::RunSession run_session(const RunConfig& config, const RunOptions& options,
+                                              const RunSetup& setup, const Machine& machine,
+                                              int64_t micro_batch);
 struct TakenLevers {
   LeverKeys keys = {};                     // set in the configuration and in the model
   std::optional<LeverPlan> smallest = {};  // of those that are allowed, what needs least
@@ -70,8 +70,8 @@ struct ReportedPlan {
 
 /// What a plan's bytes beside resident values and arena depend on, apart from the request itself.
 struct ProcessFacts {
-  const Tokenizer* tokenizer = nullptr;  // null: images, or not known yet
-  int64_t rows = 0;                      // 0: not known
+  const text::Tokenizer* tokenizer = nullptr;  // null: images, or not known yet
+  int64_t rows = 0;                            // 0: not known
   int64_t evaluated_rows = 0;
   bool learns_vocabulary = false;
 };
@@ -79,13 +79,13 @@ struct ProcessFacts {
 /// budget.
 void reserve_process(const RunConfig& config, const RunOptions& options,
                      const run_model::Model& model, const ProcessFacts& facts, int threads,
-                     bool trains, SessionSizes& sizes);
+                     bool trains, session::SessionSizes& sizes);
 /// Plans and trains with these sizes.
-void take_sizes(const SessionSizes& sizes, SessionOptions& options);
+void take_sizes(const session::SessionSizes& sizes, SessionOptions& options);
 
 /// The buckets of data whose longest row is cut off at `max_length`; those given where that is none
 /// of their rows.
 [[nodiscard]] std::vector<Lengths> lengths_up_to(int64_t max_length,
                                                  const std::vector<Lengths>& lengths);
 
-}  // namespace snug::train
+}  // namespace snug::verbs

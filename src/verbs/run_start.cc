@@ -14,7 +14,10 @@
 #include "train/same_model.h"
 #include "train/trainer.h"
 
-namespace snug::train {
+namespace snug::verbs {
+
+using train::RunFolder;
+
 namespace {
 
 class FreshStart : public RunStart {
@@ -25,7 +28,7 @@ class FreshStart : public RunStart {
   [[nodiscard]] std::string checkpoint() const override { return {}; }
   void check(const RunConfig& config, const RunSetup& setup) override {
     if (!setup.model.weights_folder.empty()) run_model::check_weight_files(setup.model);
-    refuse_foreign_archives(folder_, config, 0, setup.batches_per_epoch);
+    train::refuse_foreign_archives(folder_, config, 0, setup.batches_per_epoch);
   }
   [[nodiscard]] TakenLevers levers(RunConfig& config, const Machine& machine,
                                    RunSetup& setup) const override {
@@ -49,16 +52,16 @@ class FreshStart : public RunStart {
 
 class ResumedStart : public RunStart {
  public:
-  ResumedStart(const RunFolder& folder, const RunOptions& options, RunState state,
+  ResumedStart(const RunFolder& folder, const RunOptions& options, train::RunState state,
                RunConfig& config)
       : folder_(folder), options_(options) {
     state_ = std::move(state);
-    const std::string file = state_path(folder_.last());
+    const std::string file = train::state_path(folder_.last());
     check_levers(state_.levers, file);
     set_levers(state_.levers, config);
     before_ = RunConfig::from_json(state_.config_json, file);
     if (config.task == "auto") config.task = before_.task;  // what the labels looked like then
-    changes_ = changed_keys(before_, config);
+    changes_ = train::changed_keys(before_, config);
   }
 
   [[nodiscard]] std::string checkpoint() const override { return folder_.last(); }
@@ -72,12 +75,12 @@ class ResumedStart : public RunStart {
     }
     const int64_t batches = setup.batches_per_epoch;
     const bool was_finished = state_.is_finished;
-    check_state(before_, config, *setup.data, folder_, state_);
-    require_same_model(setup.model, folder_.last(), before_, config);
-    state_.is_finished = is_at_end(state_, before_, config, batches);
+    train::check_state(before_, config, *setup.data, folder_, state_);
+    train::require_same_model(setup.model, folder_.last(), before_, config);
+    state_.is_finished = train::is_at_end(state_, before_, config, batches);
     trains_nothing_ = was_finished && state_.is_finished;
-    report_changes(changes_, state_, config, batches, options_);
-    refuse_foreign_archives(folder_, config, state_.step, batches);
+    train::report_changes(changes_, state_, config, batches, options_);
+    train::refuse_foreign_archives(folder_, config, state_.step, batches);
   }
 
   [[nodiscard]] TakenLevers levers(RunConfig& /*config*/, const Machine& /*machine*/,
@@ -89,7 +92,7 @@ class ResumedStart : public RunStart {
   [[nodiscard]] ReportedPlan plan(const RunConfig& config, const RunSetup& setup,
                                   const Machine& machine) const override {
     try {
-      return plan_setup(config, options_, setup, machine, micro_batch_of(config, state_));
+      return plan_setup(config, options_, setup, machine, train::micro_batch_of(config, state_));
     } catch (const Error& error) {
       if (error.code() != ErrorCode::out_of_budget || config.allow_new_split) throw;
       throw Error(
@@ -106,8 +109,9 @@ class ResumedStart : public RunStart {
     std::string base_sha256;
     if (model.lora.is_on() || config.frozen_dtype != "float32")
       base_sha256 = run_model::initialize_weights(model, session);
-    if (before_.loss_scale == config.loss_scale) require_kind_of_scale(state_, session, folder_);
-    load_checkpoint(folder_.last(), session, model, base_sha256);
+    if (before_.loss_scale == config.loss_scale)
+      train::require_kind_of_scale(state_, session, folder_);
+    train::load_checkpoint(folder_.last(), session, model, base_sha256);
     return base_sha256;
   }
 
@@ -137,15 +141,15 @@ void refuse_used_folder(const RunFolder& folder) {
 
 std::unique_ptr<RunStart> open_start(const RunFolder& folder, const run_rows::WorkFolder& work,
                                      RunConfig& config, const RunOptions& options) {
-  std::optional<RunState> state = read_checkpoint(folder, options);
+  std::optional<train::RunState> state = train::read_checkpoint(folder, options);
   if (!config.resume) refuse_used_folder(folder);
-  refuse_incomplete(folder);
+  train::refuse_incomplete(folder);
   const run_rows::CopiedStreams streams(config, options, work,
                                         {&RunConfig::train_file, &RunConfig::validation_file},
                                         run_rows::CopiedStreams::Copies::stay);
   if (!state) return std::make_unique<FreshStart>(folder, options);
-  check_best(folder, options, *state);
+  train::check_best(folder, options, *state);
   return std::make_unique<ResumedStart>(folder, options, std::move(*state), config);
 }
 
-}  // namespace snug::train
+}  // namespace snug::verbs

@@ -12,7 +12,7 @@
 #include "train/state.h"
 #include "verbs/prepare.h"
 
-namespace snug::train {
+namespace snug::verbs {
 
 class RunStart {
  public:
@@ -40,17 +40,17 @@ class RunStart {
   virtual void report() const = 0;
 
   /// The state before the first update to come.
-  [[nodiscard]] const RunState& state() const { return state_; }
+  [[nodiscard]] const train::RunState& state() const { return state_; }
   /// The update of the checkpoint in last/; nothing where there is none.
   [[nodiscard]] virtual std::optional<int64_t> good_step() const = 0;
   /// Keys that the user changed since the checkpoint.
-  [[nodiscard]] const std::vector<KeyChange>& changes() const { return changes_; }
+  [[nodiscard]] const std::vector<train::KeyChange>& changes() const { return changes_; }
   /// A finished run that is resumed, and asked for no further update.
   [[nodiscard]] bool trains_nothing() const { return trains_nothing_; }
 
  protected:
-  RunState state_;
-  std::vector<KeyChange> changes_;
+  train::RunState state_;
+  std::vector<train::KeyChange> changes_;
   bool trains_nothing_ = false;
 };
 
@@ -58,8 +58,8 @@ class RunStart {
 /// keeps of its checkpoint is set in the configuration: levers that were taken, and the task.
 /// Throws Error{bad_config} where the folder has a run and `resume` is not set, Error{bad_data}
 /// where its checkpoint is damaged.
-[[nodiscard]] std::unique_ptr<RunStart> open_start(const RunFolder& folder,
+[[nodiscard]] std::unique_ptr<RunStart> open_start(const train::RunFolder& folder,
                                                    const run_rows::WorkFolder& work,
                                                    RunConfig& config, const RunOptions& options);
 
-}  // namespace snug::train
+}  // namespace snug::verbs

@@ -15,7 +15,10 @@
 #include "train/trainer.h"
 #include "verbs/budget_check.h"
 
-namespace snug::train {
+namespace snug::verbs {
+
+using train::optimizer_of;
+
 namespace {
 
 constexpr double kRounding = 1.0 / (1 << 24);
@@ -115,7 +118,7 @@ class SplitRun {
   Session session_;
   data::TrainSampler sampler_;
   data::BatchPlan batch_;
-  BatchRows rows_;
+  train::BatchRows rows_;
 };
 
 double squared_distance(std::span<const float> values, const io::File& file, int64_t& offset) {
@@ -212,4 +215,4 @@ SplitDifference compare_splits(const SplitCase& it, const SessionPlan& first,
   return difference;
 }
 
-}  // namespace snug::train
+}  // namespace snug::verbs

@@ -14,7 +14,7 @@
 
 #include "verbs/prepare.h"
 
-namespace snug::train {
+namespace snug::verbs {
 
 struct SplitCase {
   const RunConfig& config;
@@ -41,4 +41,4 @@ struct SplitDifference {
 [[nodiscard]] SplitDifference compare_splits(const SplitCase& it, const SessionPlan& first,
                                              const SessionPlan& second);
 
-}  // namespace snug::train
+}  // namespace snug::verbs

@@ -10,10 +10,12 @@
 
 namespace snug {
 
+using text::Tokenizer;
+
 struct TextEncoder::State {
   Tokenizer tokenizer;
-  EncodeScratch scratch = {};
-  Encoding encoding = {};
+  text::EncodeScratch scratch = {};
+  text::Encoding encoding = {};
 };
 
 TextEncoder::TextEncoder(const std::string& model)

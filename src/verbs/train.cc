@@ -21,6 +21,9 @@
 #include "verbs/run_start.h"
 
 namespace snug {
+
+using verbs::RunStart;
+
 namespace {
 
 using train::RunFolder;
@@ -49,35 +52,35 @@ StopConditions until_first_update(const RunOptions& options) {
 // What a run trains with. The plan refers to machine and setup, so nothing of it moves.
 struct ReadyRun {
   std::optional<Machine> machine;
-  train::RunSetup setup;
-  std::optional<train::ReportedPlan> planned;
+  verbs::RunSetup setup;
+  std::optional<verbs::ReportedPlan> planned;
   LeverKeys levers;
   std::optional<Session> session;
   std::string base_sha256;
 };
 
 void plan_run(RunConfig& config, const RunOptions& options, const run_rows::WorkFolder& work,
-              train::RunStart& start, ReadyRun& run) {
-  const Machine& machine = run.machine.emplace(train::open_machine(config, options));
-  run.setup = train::open_setup(config, options, work, start.checkpoint());
+              RunStart& start, ReadyRun& run) {
+  const Machine& machine = run.machine.emplace(verbs::open_machine(config, options));
+  run.setup = verbs::open_setup(config, options, work, start.checkpoint());
   run.setup.needs_base = true;
-  train::refuse_without_base(run.setup.model);
+  verbs::refuse_without_base(run.setup.model);
   config.task = *run.setup.model.task->name;  // the checkpoint says it
   start.check(config, run.setup);
-  const train::TakenLevers taken = start.levers(config, machine, run.setup);
+  const verbs::TakenLevers taken = start.levers(config, machine, run.setup);
   run.levers = taken.keys;
   run.planned = start.plan(config, run.setup, machine);
-  train::note_levers(taken, run.planned->report);
+  verbs::note_levers(taken, run.planned->report);
 }
 
 void open_session(const RunConfig& config, const RunOptions& options, const RunFolder& folder,
-                  const run_rows::WorkFolder& work, const train::RunStart& start, ReadyRun& run) {
+                  const run_rows::WorkFolder& work, const RunStart& start, ReadyRun& run) {
   const StopScope stop(until_first_update(options));
   const run_model::Model& model = run.setup.model;
   Session& session = run.session.emplace(run.planned->plan);
   train::require_frozen_sources(model, session);
   if (io::lies_in_memory(folder.path))
-    train::check_files_in_memory({.key = "output_dir",
+    verbs::check_files_in_memory({.key = "output_dir",
                                   .folder = folder.path,
                                   .bytes = bytes_of_files(config, session, model, work),
                                   .process_bytes = run.planned->report.planned_peak_bytes});
@@ -88,7 +91,7 @@ void open_session(const RunConfig& config, const RunOptions& options, const RunF
   start.report();
 }
 
-RunState first_state(const RunConfig& config, const train::RunStart& start, const ReadyRun& run) {
+RunState first_state(const RunConfig& config, const RunStart& start, const ReadyRun& run) {
   RunState state = start.state();
   if (!start.trains_nothing()) state.instruction_set = instruction_set();
   train::note_data(*run.setup.data, state);
@@ -119,7 +122,7 @@ train::EvalPass validation_of(const RunOptions& options, const run_rows::WorkFol
 
 train::TrainOutcome train_until_end(const RunConfig& config, const RunOptions& options,
                                     const RunFolder& folder, const run_rows::WorkFolder& work,
-                                    const train::RunStart& start, ReadyRun& run) {
+                                    const RunStart& start, ReadyRun& run) {
   const run_rows::RunData& data = *run.setup.data;
   const run_model::Model& model = run.setup.model;
   data::TrainSampler sampler = run_rows::train_sampler(config, data);
@@ -161,13 +164,13 @@ TrainSummary train_model(const RunConfig& given, const RunOptions& given_options
   const RunOptions options = notices::gathering(given_options, warnings);
   RunConfig config = given;
   config.require({"model", "train_file", "output_dir"});
-  (void)train::checked_budget(config, options, train::AboveLimit::is_refused);
+  (void)verbs::checked_budget(config, options, verbs::AboveLimit::is_refused);
   const RunFolder folder{config.output_dir};
   io::make_folders(folder.path);
   const io::FolderLock lock(folder.path);
   notices::say(options, lock.notice());
   const run_rows::WorkFolder work(config);
-  const std::unique_ptr<train::RunStart> start = train::open_start(folder, work, config, options);
+  const std::unique_ptr<RunStart> start = verbs::open_start(folder, work, config, options);
   ReadyRun run;
   plan_run(config, options, work, *start, run);
   open_session(config, options, folder, work, *start, run);

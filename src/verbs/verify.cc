@@ -36,7 +36,7 @@ struct Outcome {
 struct Case {
   const RunConfig& config;
   const RunOptions& options;
-  const train::RunSetup& setup;
+  const verbs::RunSetup& setup;
   const Machine& machine;
 };
 
@@ -44,7 +44,7 @@ SessionPlan plan_with(const Case& it, const RecomputeSetting& recompute, int64_t
   RunConfig config = it.config;
   config.recompute = recompute;
   if (micro_batch != config.train_batch_size) config.two_pass_clip.reset();  // of a whole batch
-  return train::plan_setup(config, it.options, it.setup, it.machine, micro_batch).plan;
+  return verbs::plan_setup(config, it.options, it.setup, it.machine, micro_batch).plan;
 }
 
 Outcome run_case(const Case& it, const SessionPlan& plan, bool poisons) {
@@ -121,14 +121,14 @@ std::optional<SessionPlan> other_split(const Case& it, int64_t chosen) {
   return std::nullopt;
 }
 
-train::SplitDifference compare(const Case& it, const SessionPlan& chosen, const SessionPlan& other,
+verbs::SplitDifference compare(const Case& it, const SessionPlan& chosen, const SessionPlan& other,
                                const std::string& file) {
   const auto compared = [&](const RunConfig& config, const auto& first, const auto& second) {
-    return train::compare_splits({config, it.setup, file}, first, second);
+    return verbs::compare_splits({config, it.setup, file}, first, second);
   };
-  if (train::shows_gradients(it.config)) return compared(it.config, chosen, other);
+  if (verbs::shows_gradients(it.config)) return compared(it.config, chosen, other);
   // The same splits, with an update in which the gradients can be seen.
-  const RunConfig config = train::with_plain_updates(it.config);
+  const RunConfig config = verbs::with_plain_updates(it.config);
   const Case plain{config, it.options, it.setup, it.machine};
   return compared(config, plan_with(plain, config.recompute, chosen.report().micro_batch),
                   plan_with(plain, config.recompute, other.report().micro_batch));
@@ -148,7 +148,7 @@ VerifyCheck check_splits(const Case& it, const SessionPlan& chosen,
                                                   : "a batch of one row has one split";
     return check;
   }
-  const train::SplitDifference difference = compare(it, chosen, *other, work.path() + "/split");
+  const verbs::SplitDifference difference = compare(it, chosen, *other, work.path() + "/split");
   check.name = fmt::format("micro-batches of {} against {}", chosen.report().micro_batch,
                            other->report().micro_batch);
   check.is_skipped = false;
@@ -165,19 +165,19 @@ VerifyReport verify_run(const RunConfig& given, const RunOptions& options) {
   const StopScope stop({.cancel = options.cancel, .deadline = {}, .work = "verify"});
   RunConfig config = given;
   config.require({"model", "train_file"});
-  (void)train::checked_budget(config, options, train::AboveLimit::is_refused);
+  (void)verbs::checked_budget(config, options, verbs::AboveLimit::is_refused);
   RunConfig scratch = config;
   scratch.output_dir.clear();
   const run_rows::WorkFolder work(scratch);
   const run_rows::CopiedStreams streams(config, options, work,
                                         {&RunConfig::train_file, &RunConfig::validation_file},
                                         run_rows::CopiedStreams::Copies::are_removed);
-  const Machine machine = train::open_machine(config, options);
-  train::RunSetup setup = train::open_setup(config, options, work, {});
-  (void)train::take_levers(config, options, machine, setup);
+  const Machine machine = verbs::open_machine(config, options);
+  verbs::RunSetup setup = verbs::open_setup(config, options, work, {});
+  (void)verbs::take_levers(config, options, machine, setup);
   const Case it{config, options, setup, machine};
-  const train::ReportedPlan planned =
-      train::plan_setup(config, options, setup, machine, config.micro_batch_size);
+  const verbs::ReportedPlan planned =
+      verbs::plan_setup(config, options, setup, machine, config.micro_batch_size);
   if (options.callbacks.on_plan) options.callbacks.on_plan(planned.report);
   const SessionPlan& chosen = planned.plan;
 

@@ -25,8 +25,8 @@
 #include "run_model/model_network.h"
 #include "run_model/read_model.h"
 #include "session/session_plan.h"
-#include "setup/run_recipe.h"
 #include "solve/remat_file.h"
+#include "train/run_recipe.h"
 
 namespace {
 
@@ -43,11 +43,11 @@ int freeze(const std::vector<std::string>& words) {
   const int64_t batch = std::stoll(words.at(1));
   const int64_t micro_batch = std::stoll(words.at(2));
   const Graph graph =
-      train::build_train_graph(describe_network(run_model::network_of(model), {}).def,
-                               resolve(train::training_spec(config, 0)).recipe,
-                               {micro_batch, std::stoll(words.at(3))}, batch / micro_batch);
+      compile::build_train_graph(network::describe_network(run_model::network_of(model), {}).def,
+                                 session::resolve(train::training_spec(config, 0)).recipe,
+                                 {micro_batch, std::stoll(words.at(3))}, batch / micro_batch);
   const auto backend = make_cpu_backend({.threads = 2, .profile = default_profile()});
-  std::printf("%s\n", plan::to_json(train::lower(graph, *backend).problem).c_str());
+  std::printf("%s\n", plan::to_json(compile::lower(graph, *backend).problem).c_str());
   return 0;
 }
 

@@ -12,9 +12,9 @@ namespace snug::fuzz {
 namespace {
 
 void encode_with(const char* name, std::string_view input) {
-  const auto tokenizer = Tokenizer::load(write_file(name, input));
+  const auto tokenizer = text::Tokenizer::load(write_file(name, input));
   const std::string_view text = input.substr(0, first_invalid_utf8(input).value_or(input.size()));
-  const Encoding encoding = tokenizer.encode(text, "a [MASK] b", 64);
+  const text::Encoding encoding = tokenizer.encode(text, "a [MASK] b", 64);
   for (const int32_t id : encoding.ids)
     require(id >= 0 && id < tokenizer.vocab_size(), "an id is a token's");
 }

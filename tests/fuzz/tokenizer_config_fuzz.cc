@@ -25,11 +25,11 @@ void read_tokenizer_config(std::string_view input) {
   write_or_remove("small/tokenizer_config.json", parts[0]);
   write_or_remove("small/special_tokens_map.json", parts[1]);
   write_or_remove("small/added_tokens.json", parts[2]);
-  const auto tokenizer = Tokenizer::load(file);
+  const auto tokenizer = text::Tokenizer::load(file);
   require(tokenizer.token(6) == "##b", "the vocabulary is that of vocab.txt");
   const std::filesystem::path saved = file.parent_path() / "saved";
   tokenizer.save(saved);
-  require(Tokenizer::load(saved).fingerprint() == tokenizer.fingerprint(),
+  require(text::Tokenizer::load(saved).fingerprint() == tokenizer.fingerprint(),
           "a saved tokenizer is the same");
 }
 

@@ -14,15 +14,15 @@ void read_tokenizer_json(std::string_view input) {
   const std::string json =
       replace(std::string(parts[0]), R"("VOCAB")",
               R"({"[PAD]":0,"[UNK]":1,"[CLS]":2,"[SEP]":3,"[MASK]":4,"a":5,"##b":6})");
-  const auto tokenizer = Tokenizer::load(write_file("tokenizer.json", json));
-  const Encoding encoding = tokenizer.encode(parts[1], std::nullopt, 16);
+  const auto tokenizer = text::Tokenizer::load(write_file("tokenizer.json", json));
+  const text::Encoding encoding = tokenizer.encode(parts[1], std::nullopt, 16);
   for (const int32_t id : encoding.ids)
     require(id >= 0 && id < tokenizer.vocab_size(), "an id is a token's");
   const std::filesystem::path folder =
       std::filesystem::path(write_file("again", "")).parent_path() / "saved";
   std::filesystem::create_directories(folder);
   tokenizer.save(folder);
-  const Encoding again = Tokenizer::load(folder).encode(parts[1], std::nullopt, 16);
+  const text::Encoding again = text::Tokenizer::load(folder).encode(parts[1], std::nullopt, 16);
   require(again.ids == encoding.ids, "a saved tokenizer is the same");
 }
 

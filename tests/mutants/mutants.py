@@ -67,8 +67,8 @@ MUTANTS = [
            "    squares.push_back(optim::append_squares(builder, gradient, kNone));\n  const optim::Clip",
            SESSION, ("Loss_scale.T5_the_update_is_the_same_for_every_scale_with_and_without_clipping",)),
     Mutant("T5", "taken out by the scale of the update before", "src/session/update.cc",
-           "  feed(kLossUnscaleName, 1 / scale);",
-           "  static double before = scale;\n  feed(kLossUnscaleName, 1 / before);\n  before = scale;",
+           "  feed(compile::kLossUnscaleName, 1 / scale);",
+           "  static double before = scale;\n  feed(compile::kLossUnscaleName, 1 / before);\n  before = scale;",
            SESSION, ("Loss_scale.T5_the_update_is_the_same_across_a_growth_step",)),
     Mutant("T6", "an overflow counts as an update", "src/session/session.cc",
            "  if (!is_skipped) {\n    ++counts.schedule;", "  if (counts.drawn > 0) {\n    ++counts.schedule;",
@@ -181,8 +181,8 @@ MUTANTS = [
            "{.rows = shape.rows, .lengths = shape.lengths, .training = true}", SESSION,
            ("Precision.T14_T33_evaluation_between_steps_changes_no_bit",)),
     Mutant("T33", "evaluation weighs its micro-batches alike", "src/session/session.cc",
-           "evaluation.loss += engine->scalar(program, train::kLossName);",
-           "evaluation.loss += engine->scalar(program, train::kLossName) *\n"
+           "evaluation.loss += engine->scalar(program, compile::kLossName);",
+           "evaluation.loss += engine->scalar(program, compile::kLossName) *\n"
            "          static_cast<double>(rows.rows()) /\n"
            "          static_cast<double>(count * ((rows.rows() + micro_batch - 1) / micro_batch));", SESSION,
            ("Precision.T33_training_and_evaluation_define_the_loss_alike",)),

@@ -85,7 +85,7 @@ TEST_F(Bert_parity, logits_loss_and_every_gradient_are_equal) {
     builder_ = GraphBuilder(op_registry(), "bert");
     parameters_.clear();
     build(act);
-    const auto gradients = append_gradients(builder_, model_.loss, kNone, parameters_);
+    const auto gradients = autodiff::append_gradients(builder_, model_.loss, kNone, parameters_);
     const RefValues values = evaluate(builder_.graph(), feeds_);
     expect_equal(values.at(model_.logits), act + "/logits");
     expect_equal(values.at(model_.loss), act + "/loss");

@@ -58,9 +58,9 @@ class GoldenModel : public testing::TestWithParam<std::string> {
   }
 
   /// Appends the backward pass; afterwards values_ holds every value of both passes.
-  void expect_golden_pass(const GradientAccumulator& accumulator = {}) {
-    const auto gradients = append_gradients(builder_, model_.loss, kNone, parameters_, {},
-                                            SinkEffect::reads, accumulator);
+  void expect_golden_pass(const autodiff::GradientAccumulator& accumulator = {}) {
+    const auto gradients = autodiff::append_gradients(builder_, model_.loss, kNone, parameters_, {},
+                                                      autodiff::SinkEffect::reads, accumulator);
     values_ = evaluate(builder_.graph(), feeds_);
     expect_equal(values_.at(model_.logits), "logits");
     expect_equal(values_.at(model_.loss), "loss");

@@ -37,7 +37,7 @@ inline GoldenUpdates run_golden_updates(GraphBuilder& builder, const models::Seq
     for (size_t k = 0; k < 2; ++k) next[node.inputs[k]] = node.outputs[k];
   }
   const ValueId hyper = builder.input("hyper", {DType::f32, {4}});
-  const auto gradients = append_gradients(builder, model.loss, kNone, parameters);
+  const auto gradients = autodiff::append_gradients(builder, model.loss, kNone, parameters);
   std::vector<ValueId> all;
   for (const ValueId id : parameters) all.push_back(gradients.at(id));
   std::vector<ValueId> squares;

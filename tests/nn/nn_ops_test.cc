@@ -16,6 +16,9 @@
 #include "ops/reduce/reduce.h"
 
 namespace snug {
+
+using autodiff::append_gradients;
+
 namespace {
 
 constexpr double kTolerance = 1e-11;  // relative to the largest element, or to 0.01

@@ -115,7 +115,7 @@ TEST(Dropout, backward_mask_is_the_forward_mask) {
       graph.builder.op1("dropout", {x, graph.builder.graph().nodes.back().inputs[1]},
                         graph.builder.graph().nodes.back().attrs);
   const ValueId dy = graph.parameter({3, 11}, std::vector<double>(33, 1));
-  const auto gradients = append_gradients(graph.builder, y, dy, std::vector<ValueId>{x});
+  const auto gradients = autodiff::append_gradients(graph.builder, y, dy, std::vector<ValueId>{x});
   EXPECT_EQ(graph.value(gradients.at(x)), graph.value(y));
   EXPECT_EQ(graph.value(again), graph.value(y));
   EXPECT_EQ(graph.builder.next_random_ordinal(), 1);  // the backward pass took none
@@ -144,7 +144,8 @@ AttentionRun run_attention(int64_t samples, int64_t length, const std::vector<do
           {.heads = 2, .mask = visible, .rng = graph.rng(kSeed, kUpdate, first_slot), .rate = 0.4})
           .o;
   const ValueId seed = graph.parameter(shape, data);
-  const auto gradients = append_gradients(graph.builder, o, seed, std::vector<ValueId>{v});
+  const auto gradients =
+      autodiff::append_gradients(graph.builder, o, seed, std::vector<ValueId>{v});
   return {graph.value(o), graph.value(gradients.at(v))};
 }
 

@@ -134,7 +134,7 @@ TEST_P(Task_parity, pieces_of_the_batch_add_up_to_the_whole) {
   for (const auto& [first, rows] : {std::pair<int64_t, int64_t>{0, 1}, {1, 2}}) {
     builder_ = GraphBuilder(op_registry(), "model");
     build(first, rows);
-    const auto appended = append_gradients(builder_, model_.loss, kNone, parameters_);
+    const auto appended = autodiff::append_gradients(builder_, model_.loss, kNone, parameters_);
     values_ = evaluate(builder_.graph(), feeds_);
     loss += values_.at(model_.loss)[0];
     for (const auto& [parameter, gradient] : appended) {

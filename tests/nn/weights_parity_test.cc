@@ -53,7 +53,7 @@ class Weights_parity : public GoldenModel {
                              {model.labels, part(golden("labels"), first, rows)},
                              {model.row_weights, part(weights(), first, rows)},
                              {model.inv_total, {1 / total}}};
-    const auto gradients = append_gradients(b, model.loss, kNone, std::vector{x});
+    const auto gradients = autodiff::append_gradients(b, model.loss, kNone, std::vector{x});
     const RefValues values = evaluate(b.graph(), feeds);
     return {.loss = values.at(model.loss).front(), .gradient = values.at(gradients.at(x))};
   }

@@ -46,7 +46,8 @@ void check_output(const OpCase& c, const CaseGraph& forward, ValueId output) {
   const std::vector<ValueId> wrt = differentiable_inputs(c, forward);
   ASSERT_FALSE(wrt.empty());
   const ValueId seed = builder.input("cotangent", builder.type(output));
-  const std::map<ValueId, ValueId> gradients = append_gradients(builder, output, seed, wrt);
+  const std::map<ValueId, ValueId> gradients =
+      autodiff::append_gradients(builder, output, seed, wrt);
   RefValues feeds = forward.feeds;
   feeds[seed] = cotangent;
   const RefValues values = evaluate(builder.graph(), feeds);

@@ -65,7 +65,7 @@ HalfGraph build_half(const OpCase& c, DType half) {
   std::vector<double> cotangent(static_cast<size_t>(element_count(b.type(output))));
   for (double& x : cotangent) x = as_stored(b.type(output).dtype, random.normal());
   made.feeds[seed] = std::move(cotangent);
-  const auto gradients = append_gradients(b, output, seed, wrt);
+  const auto gradients = autodiff::append_gradients(b, output, seed, wrt);
   for (const auto& [id, gradient] : gradients)
     EXPECT_EQ(b.type(gradient), b.type(id)) << "a gradient of another type";
   return made;

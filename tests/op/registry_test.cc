@@ -39,7 +39,7 @@ void differentiate(const OpCase& c, CaseGraph& graph) {
     const ValueId output = graph.outputs[static_cast<size_t>(index)];
     const ValueId seed =
         graph.builder.input("dy" + std::to_string(index), graph.builder.type(output));
-    (void)append_gradients(graph.builder, output, seed, wrt);
+    (void)autodiff::append_gradients(graph.builder, output, seed, wrt);
   }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "setup/run_recipe.h"
+#include "train/run_recipe.h"
 
 #include <fmt/format.h>
 
