@@ -12,9 +12,9 @@ namespace {
 // One op; what matters here is what the plan says of itself.
 plan::Problem one_op() {
   plan::Problem problem;
-  problem.storages.push_back({.name = "y", .bytes = kPageBytes});
-  problem.ops.push_back({.name = "op", .scope = {}, .seconds = 1, .inputs = {}, .outputs = {0}});
-  problem.keep = {0};
+  const plan::StorageId y = problem.storages.add({.name = "y", .bytes = kPageBytes});
+  problem.ops.push_back({.name = "op", .scope = {}, .seconds = 1, .inputs = {}, .outputs = {y}});
+  problem.keep = {y};
   return problem;
 }
 
