@@ -75,8 +75,8 @@ struct DataReport {
   int64_t tokens = 0;                       // of the rows kept, special tokens included
   int64_t unknown_tokens = 0;               // of those
   int32_t max_length = 0;                   // of the rows kept
-  IndexVector<int64_t> length_counts{};        // by length in tokens, 0 .. max_length
-  IndexVector<int64_t> label_counts{};         // by label id: how often it stands in a row
+  IndexVector<int64_t> length_counts{};     // by length in tokens, 0 .. max_length
+  IndexVector<int64_t> label_counts{};      // by label id: how often it stands in a row
   std::vector<std::string> bad_examples{};  // the first few
   std::vector<std::string> lost_labels{};   // of rows dropped only: the first few
   bool operator==(const DataReport&) const = default;

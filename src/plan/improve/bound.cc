@@ -153,7 +153,7 @@ class MomentBound {
     return point;
   }
 
-  // Of the network: one for each storage, and behind them one for each op.
+  // The nodes of the network: one for each storage, and behind them one for each op.
   [[nodiscard]] int32_t node_of(StorageId id) const { return id.number(); }
   [[nodiscard]] int32_t node_of(OpId op) const { return index_.storage_count() + op.number(); }
   [[nodiscard]] int32_t source() const { return index_.storage_count() + index_.op_count(); }

@@ -11,7 +11,7 @@
 
 namespace snug::plan::testing {
 
-/// Of literal numbers.
+/// The ids with these numbers.
 inline std::vector<StorageId> storages(std::initializer_list<int32_t> numbers) {
   return {numbers.begin(), numbers.end()};
 }
