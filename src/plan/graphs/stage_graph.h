@@ -45,10 +45,10 @@ struct StageGraph {
   int32_t op_count = 0;                      // stages 0 .. op_count; the last one has no op
   IndexVector<OpId> op_ids;                  // per op: its id in the problem
   IdVector<ArenaId, StorageId> storage_ids;  // in the problem
-  Rows<ArenaId> inputs;                      // per stage
-  Rows<ArenaId> outputs;                     // per stage
-  Rows<int32_t, IdVector<ArenaId, int32_t>> readers;  // stages, ascending
-  Rows<ArenaId> overwritten;         // per stage: storages whose bytes an output takes over
+  RaggedArray<ArenaId> inputs;               // per stage
+  RaggedArray<ArenaId> outputs;              // per stage
+  RaggedArray<int32_t, IdVector<ArenaId, int32_t>> readers;  // stages, ascending
+  RaggedArray<ArenaId> overwritten;  // per stage: storages whose bytes an output takes over
   IndexVector<double> cost;          // per op
   IndexVector<int64_t> fixed_bytes;  // per stage: scratch less what outputs take over
   IndexVector<int32_t> last_stage;   // per op: the last stage in which it may run (again)
