@@ -19,8 +19,8 @@ ImageHeader read_image_header(std::span<const std::byte> file, const std::string
 
 RgbImage decode_image(std::span<const std::byte> file, const ImageHeader& header,
                       const std::string& where) {
-  return header.kind == ImageKind::png ? decode_png(file, header, where)
-                                       : decode_jpeg(file, header, where);
+  return header.kind == ImageFormat::png ? decode_png(file, header, where)
+                                         : decode_jpeg(file, header, where);
 }
 
 }  // namespace snug::data

@@ -13,7 +13,7 @@ int64_t ImageHeader::decoding_bytes() const {
   const int64_t pixels = width * height;
   // A JPEG of several scans is held as its coefficients, 16 bits each, in whole blocks.
   const int64_t blocks = ((width + 31) / 16 * 16) * ((height + 31) / 16 * 16);
-  const int64_t held = kind == ImageKind::jpeg ? 2 * components * blocks : 0;
+  const int64_t held = kind == ImageFormat::jpeg ? 2 * components * blocks : 0;
   const int64_t result = (components == 4 ? 7 : 3) * pixels;
   return kDecoderBytes + kRowBytesOfPixel * width + held + result;
 }

@@ -10,10 +10,10 @@ namespace snug::data {
 inline constexpr int64_t kMostImagePixels = 89'478'485;
 inline constexpr int64_t kMostImageFileBytes = int64_t{64} << 20;
 
-enum class ImageKind : uint8_t { png, jpeg };
+enum class ImageFormat : uint8_t { png, jpeg };
 
 struct ImageHeader {
-  ImageKind kind = ImageKind::png;
+  ImageFormat kind = ImageFormat::png;
   int64_t width = 0;
   int64_t height = 0;
   int64_t components = 3;  // of JPEG: 1, 3 or 4

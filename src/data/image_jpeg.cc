@@ -74,7 +74,7 @@ bool is_jpeg(std::span<const std::byte> file) {
 ImageHeader read_jpeg_header(std::span<const std::byte> file, const std::string& where) {
   const size_t frame = find_frame(file);
   if (frame >= file.size()) fail_image(where, "the JPEG is damaged: it has no header");
-  const ImageHeader header{.kind = ImageKind::jpeg,
+  const ImageHeader header{.kind = ImageFormat::jpeg,
                            .width = word_at_of(file, frame + 7),
                            .height = word_at_of(file, frame + 5),
                            .components = byte_at(file, frame + 9),

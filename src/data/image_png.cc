@@ -123,7 +123,7 @@ ImageHeader read_png_header(std::span<const std::byte> file, const std::string& 
   if (file.size() < kHeaderBytes) fail_image(where, "the PNG is damaged: it ends too early");
   if (std::memcmp(file.data() + 12, "IHDR", 4) != 0)
     fail_image(where, "the PNG is damaged: it has no header");
-  ImageHeader header{.kind = ImageKind::png,
+  ImageHeader header{.kind = ImageFormat::png,
                      .width = word_at(file, 16),
                      .height = word_at(file, 20),
                      .components = 3,
