@@ -16,6 +16,7 @@ namespace snug::cli {
 int solve_remat_verb(const std::vector<std::string>& words) {
   RematRequest request;
   std::string order = "free";
+  std::string effort = "default";
   std::string time_limit;
   std::string output;
   bool is_json = false;
@@ -31,11 +32,13 @@ int solve_remat_verb(const std::vector<std::string>& words) {
   app.add_option("--order", order,
                  "given: first runs keep the listed order; free: they may leave it (default)");
   app.add_option(
+      "--effort", effort,
+      "fast (up to 0.5 s), default (1 s up to 500 ops, 3 s up to 5,000) or best (a minute "
+      "and more); counted, so that the result is always the same");
+  app.add_option(
       "--time-limit", time_limit,
       "Seconds (above 0) after which the search stops where it stands; without it the limits are "
-      "counts, the result is always the same, and a search takes at most about 1 s for 20 ops, 15 "
-      "s "
-      "for 100 and a minute for 400 or more");
+      "counts, and the result is always the same");
   app.add_option("--output", output, "File for the result, schedule included (JSON)");
   app.add_flag("--curve", is_curve, "The whole trade-off instead of one budget");
   app.add_flag("--json", is_json, "Print one JSON object and nothing else");
@@ -50,6 +53,7 @@ int solve_remat_verb(const std::vector<std::string>& words) {
                 is_curve ? "has no meaning beside --curve" : "is missing",
                 "give --budget BYTES|FRACTION or --curve");
   }
+  request.effort = parse_effort(effort);
   request.may_reorder = order == "free";
   request.cancel = interrupt_flag();
   if (is_curve) {

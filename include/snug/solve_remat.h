@@ -11,12 +11,18 @@
 
 namespace snug {
 
+/// How much a search looks at; counted, so that the result is always the same. One core takes, for
+/// graphs of up to 500 and 5,000 ops: fast a tenth of a second and half a second; standard, which
+/// the program calls "default", one second and three; best a minute and more.
+enum class RematEffort : uint8_t { fast, standard, best };
+
 struct RematRequest {
   std::string file;
   /// Bytes ("4096", "1.5GiB"), or with a decimal point and no unit a fraction of the peak of the
   /// listed order without recomputation ("0.6").
   std::string budget;
-  bool may_reorder = true;        // first runs may leave the listed order
+  bool may_reorder = true;  // first runs may leave the listed order
+  RematEffort effort = RematEffort::standard;
   double time_limit_seconds = 0;  // 0: none; the search then stops where it stands, bounds too
   const std::atomic<bool>* cancel = nullptr;
 };
@@ -35,6 +41,10 @@ struct RematReport {
   double lower_bound_cost = 0;         // no schedule within the budget costs less
   int64_t lower_bound_peak_bytes = 0;  // no schedule has a smaller peak
   std::string lower_bound_op;          // the op that proves it
+  /// What that bound counts: "op", the op's operands; "pinned", these and what cannot be made again
+  /// and must lie beside them; "kept", what is kept at the end beside the op that makes the last of
+  /// it. Empty where the budget is not below the bound.
+  std::string proof;
   double gap = 0;  // cost / lower_bound_cost - 1; where nothing fits, of peak and its bound
   double seconds = 0;
   std::vector<std::string> schedule;  // op ids in order, repeats included
@@ -44,6 +54,9 @@ struct RematReport {
   [[nodiscard]] std::string to_json() const;
   [[nodiscard]] std::string to_text() const;
 };
+
+/// The effort that a text names: "fast", "default" or "best". Throws Error{bad_config} for others.
+[[nodiscard]] RematEffort parse_effort(std::string_view text);
 
 /// The seconds that a text names; throws Error{bad_config} for all but a number above 0.
 [[nodiscard]] double parse_time_limit(std::string_view text);

@@ -180,7 +180,7 @@ std::vector<std::string> load_remat_schedule(const std::string& path) {
         root, "a schedule",
         {"schedule", "fits", "budget_bytes", "keep_all_peak_bytes", "peak_bytes", "cost",
          "base_cost", "overhead", "lower_bound_cost", "lower_bound_peak_bytes", "lower_bound_op",
-         "gap", "is_optimal", "is_stopped", "seconds", "kept_bytes", "kept_cost"});
+         "proof", "gap", "is_optimal", "is_stopped", "seconds", "kept_bytes", "kept_cost"});
   if (!list.is_array())
     list.fail("must be a list of op ids, or an object with such a \"schedule\"");
   return list.as_strings();

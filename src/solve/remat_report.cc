@@ -24,6 +24,7 @@ Json json_of(const RematReport& report) {
           {"lower_bound_cost", report.lower_bound_cost},
           {"lower_bound_peak_bytes", report.lower_bound_peak_bytes},
           {"lower_bound_op", report.lower_bound_op},
+          {"proof", report.proof.empty() ? Json(nullptr) : Json(report.proof)},
           {"gap", report.gap},
           {"is_optimal", report.is_optimal},
           {"is_stopped", report.is_stopped},
@@ -41,7 +42,15 @@ double share(int64_t part, int64_t whole) {
 
 std::string RematReport::refusal() const {
   if (fits) return {};
-  if (budget_bytes < lower_bound_peak_bytes) {
+  if (proof == "kept") {
+    return fmt::format(
+        "no schedule fits {} bytes: what is kept at the end and the operands of op '{}', which "
+        "makes the last of it, need {} bytes at once; the smallest peak found is {} bytes ({} "
+        "above "
+        "that bound)",
+        budget_bytes, lower_bound_op, lower_bound_peak_bytes, peak_bytes, percent(gap));
+  }
+  if (!proof.empty()) {
     return fmt::format(
         "no schedule fits {} bytes: op '{}' needs {} bytes at once; the smallest peak found is {} "
         "bytes ({} above that bound)",

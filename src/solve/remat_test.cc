@@ -11,7 +11,7 @@
 #include <fstream>
 
 #include "io/test_folder.h"
-#include "plan/graphs/remat.h"
+#include "plan/frontier/remat.h"
 #include "plan/problem/liveness.h"
 #include "snug/error.h"
 #include "snug/solve_remat.h"

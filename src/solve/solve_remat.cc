@@ -7,11 +7,12 @@
 #include <chrono>
 #include <cmath>
 
+#include "base/check.h"
 #include "base/float_mode.h"
 #include "base/numbers.h"
 #include "base/stop.h"
 #include "base/units.h"
-#include "plan/graphs/remat.h"
+#include "plan/frontier/remat.h"
 #include "plan/graphs/stage_graph.h"
 #include "plan/improve/bound.h"
 #include "plan/problem/index.h"
@@ -27,6 +28,30 @@ using Clock = StopClock;
 
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+plan::Effort effort_of(RematEffort effort) {
+  switch (effort) {
+    case RematEffort::fast:
+      return plan::Effort::fast;
+    case RematEffort::standard:
+      return plan::Effort::standard;
+    case RematEffort::best:
+      return plan::Effort::best;
+  }
+  SNUG_CHECK(false, "an effort without a name");
+}
+
+const char* word_of(plan::BoundProof proof) {
+  switch (proof) {
+    case plan::BoundProof::op:
+      return "op";
+    case plan::BoundProof::pinned:
+      return "pinned";
+    case plan::BoundProof::kept:
+      return "kept";
+  }
+  SNUG_CHECK(false, "a proof without a name");
 }
 
 // Shares of a time limit, at most.
@@ -54,7 +79,7 @@ int64_t resolve_budget(const std::string& text, int64_t keep_all_bytes) {
 
 [[noreturn]] void refuse_time_limit(const std::string& found) {
   throw Error(ErrorCode::bad_config, "--time-limit", found + " is no number of seconds above 0",
-              "give seconds (0.5), or leave it out for a search without a time limit");
+              "give seconds (0.5), or omit it for a search without a time limit");
 }
 
 void check_time_limit(double seconds) {
@@ -85,7 +110,8 @@ class Solver {
   [[nodiscard]] bool is_over() const { return StopScope(until(1)).is_due(); }
 
   /// `share`: of the time that is left.
-  [[nodiscard]] RematReport report(int64_t budget_bytes, double effort, double share = 1) const {
+  [[nodiscard]] RematReport report(int64_t budget_bytes, plan::Effort effort,
+                                   double share = 1) const {
     const auto begin = Clock::now();
     plan::RematLimits limits;
     limits.may_reorder = request_.may_reorder;
@@ -106,6 +132,7 @@ class Solver {
     report.overhead = ratio(result.seconds, keep_all_.seconds);
     report.lower_bound_peak_bytes = bound_.bytes;
     if (bound_.op != kNone) report.lower_bound_op = problem_.ops[bound_.op].name;
+    if (budget_bytes < bound_.bytes) report.proof = word_of(bound_.proof);
     // Where nothing fits the bound is that of the schedule's own peak.
     const int64_t bytes = result.fits ? budget_bytes : result.peak_bytes;
     report.lower_bound_cost = keep_all_.seconds;  // every op once
@@ -189,6 +216,14 @@ RematReport as_found(RematReport report) {
 
 }  // namespace
 
+RematEffort parse_effort(std::string_view text) {
+  if (text == "fast") return RematEffort::fast;
+  if (text == "default") return RematEffort::standard;
+  if (text == "best") return RematEffort::best;
+  throw Error(ErrorCode::bad_config, "--effort", "\"" + std::string(text) + "\" is no effort",
+              "fast, default and best are");
+}
+
 double parse_time_limit(std::string_view text) {
   const std::optional<double> seconds = number_in<double>(text);
   if (!seconds || !(*seconds > 0) || !std::isfinite(*seconds))
@@ -199,29 +234,32 @@ double parse_time_limit(std::string_view text) {
 RematReport solve_remat(const RematRequest& request) {
   const DefaultFloatMode float_mode;
   const Solver solver(request);
-  return solver.report(resolve_budget(request.budget, solver.keep_all_bytes()), 1);
+  return solver.report(resolve_budget(request.budget, solver.keep_all_bytes()),
+                       effort_of(request.effort));
 }
 
 RematCurve remat_curve(const RematRequest& request) {
   const DefaultFloatMode float_mode;
   constexpr int32_t kPoints = 24;
-  constexpr double kEffort = 0.3;
   const auto begin = Clock::now();
   const Solver solver(request);
+  // A point for each budget: a whole search for each would take as many times as long.
+  const plan::Effort effort =
+      request.effort == RematEffort::best ? plan::Effort::standard : plan::Effort::fast;
   RematCurve curve;
   const int64_t top = solver.keep_all_bytes();
   const int64_t span = top - solver.bound_bytes();
   for (int32_t i = 0; i < kPoints; ++i) {
     const int64_t budget = top - span * i / (kPoints - 1);
     // The first needs no search. The others share the time that is left.
-    curve.points.push_back(solver.report(budget, kEffort, i == 0 ? 1 : 1.0 / (kPoints - i)));
+    curve.points.push_back(solver.report(budget, effort, i == 0 ? 1 : 1.0 / (kPoints - i)));
     RematReport& last = curve.points.back();
     if (solver.is_over()) break;
     if (last.fits) continue;
     // What was stopped may be found at the next budget. Else the smallest peak found ends the
     // curve; below it there is nothing to ask for.
     if (last.is_stopped) continue;
-    last = solver.report(last.peak_bytes, kEffort);
+    last = solver.report(last.peak_bytes, effort);
     break;
   }
   // A peak that was found on the way is a point of its own budget.

@@ -18,7 +18,7 @@
 #include "backend/cpu/cpu_backend.h"
 #include "compile/compile.h"
 #include "plan/frontier/frontier.h"
-#include "plan/graphs/remat.h"
+#include "plan/frontier/remat.h"
 #include "plan/improve/bound.h"
 #include "plan/problem/json.h"
 #include "plan/problem/liveness.h"
@@ -81,7 +81,6 @@ int remat(const std::string& path) {
   for (const int percent : {60, 30}) {
     const int64_t budget = bound + (keep_all.load_bytes - bound) * percent / 100;
     plan::RematLimits limits;
-    limits.effort = 0.2;
     const plan::RematResult result = plan::solve_remat(problem, budget, limits);
     const std::string name = "_at_" + std::to_string(percent);
     print("peak_over_budget" + name,

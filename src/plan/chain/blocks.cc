@@ -16,8 +16,7 @@ namespace {
 constexpr size_t kMaxCarryTrials = 24;
 constexpr int32_t kMaxCrossing = 32;  // storages of one cut
 constexpr size_t kCutLimits = 4;
-constexpr double kSetGain = 1.3;       // by how much sets must be better than cuts of one storage
-constexpr double kSmallBlock = 0.125;  // of the typical block's seconds: merged into a neighbour
+constexpr double kSetGain = 1.3;  // by how much sets must be better than cuts of one storage
 
 // Steps from the making of a storage to its last forward use; 0 where it does not leave its op.
 IdVector<StorageId, int32_t> forward_spans(const ProblemIndex& index) {
@@ -237,7 +236,7 @@ bool is_once_only(const ProblemIndex& index, const Block& block) {
   return true;
 }
 
-void merge_small(const ProblemIndex& index, bool merges_backward, IndexVector<Block>& blocks) {
+void merge_small(const ProblemIndex& index, const BlockLimits& limits, IndexVector<Block>& blocks) {
   double sum = 0;
   double squares = 0;
   for (const Block& block : blocks) {
@@ -245,7 +244,7 @@ void merge_small(const ProblemIndex& index, bool merges_backward, IndexVector<Bl
     sum += seconds;
     squares += seconds * seconds;
   }
-  const double limit = sum > 0 ? kSmallBlock * squares / sum : 0;
+  const double limit = sum > 0 ? limits.small_share * squares / sum : 0;
   std::vector<Block> merged;
   Block pending;  // cheap blocks that wait for their successor
   bool has_pending = false;
@@ -263,7 +262,7 @@ void merge_small(const ProblemIndex& index, bool merges_backward, IndexVector<Bl
     if (block_seconds(index, block) >= limit) {
       merged.push_back(block);
     } else if (merged.empty() || merged.back().runs_once ||
-               (!merges_backward && is_better_with_successor(index, block))) {
+               (!limits.merges_backward && is_better_with_successor(index, block))) {
       pending = block;
       has_pending = true;
     } else {
@@ -402,7 +401,7 @@ Chain find_blocks(const ProblemIndex& index, const BlockLimits& limits) {
   if (index.forward_ids().empty()) return chain;
 
   chain.blocks = make_blocks(index, find_cuts(index, spans, choice.is_carried, choice.limit_bytes));
-  merge_small(index, limits.merges_backward, chain.blocks);
+  merge_small(index, limits, chain.blocks);
   while (static_cast<int32_t>(chain.blocks.size()) > limits.max_blocks) merge_pairs(chain.blocks);
   for (size_t b = 0; b < chain.blocks.size(); ++b) {
     for (OpId op = chain.blocks[b].first; op < chain.blocks[b].end; ++op) {

@@ -46,6 +46,7 @@ struct BlockLimits {
   /// the cut before them, which costs kept bytes but needs less beside them while a block runs (for
   /// the smallest budgets).
   bool merges_backward = false;
+  double small_share = 0.125;  // of the typical block's seconds: below it a block is cheap
 };
 
 [[nodiscard]] Chain find_blocks(const ProblemIndex& index, const BlockLimits& limits = {});

@@ -13,6 +13,7 @@
 #include "plan/chain/chain.h"
 #include "plan/chain/schedule.h"
 #include "plan/chain/strategies.h"
+#include "plan/frontier/workshop.h"
 #include "plan/improve/bound.h"
 #include "plan/improve/lower_peak.h"
 #include "plan/improve/slack.h"
@@ -62,27 +63,6 @@ PartSink part_of(const ShareSink& on_share, const char* phase, double begin, dou
     on_share(begin + (end - begin) * share, phase);
   };
 }
-
-// Everything the strategies share for one problem.
-struct Workshop {
-  explicit Workshop(const Problem& problem, BlockLimits limits = {})
-      : index(problem), chain(find_blocks(index, limits)) {
-    if (!index.forward_ids().empty() && !index.backward_ids().empty()) {
-      options = block_options(index, chain);
-      // A long chain of different blocks: neighbours are merged until the table is short enough.
-      while (ChainSolver::least_work(options) > kMaxTableWork) {
-        limits.max_blocks = static_cast<int32_t>(chain.blocks.size() + 1) / 2;
-        chain = find_blocks(index, limits);
-        options = block_options(index, chain);
-      }
-    }
-  }
-  [[nodiscard]] bool has_chain() const { return !options.empty(); }
-
-  ProblemIndex index;
-  Chain chain;
-  IndexVector<BlockOptions> options;
-};
 
 bool is_smaller(const ScheduledPoint& a, const ScheduledPoint& b) {
   return a.load_bytes != b.load_bytes ? a.load_bytes < b.load_bytes : a.seconds < b.seconds;

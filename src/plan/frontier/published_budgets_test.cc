@@ -12,7 +12,7 @@
 #include <string>
 
 #include "plan/frontier/frontier.h"
-#include "plan/graphs/remat.h"
+#include "plan/frontier/remat.h"
 #include "plan/problem/test_problems.h"
 
 namespace snug::plan {
@@ -49,8 +49,8 @@ double runtime_saved(const std::vector<int64_t>& memory, const std::vector<doubl
     op.may_recompute = false;
     problem.ops.push_back(op);
   }
-  const RematResult found =
-      solve_remat(problem, total + 1 + room, {.may_enumerate = false, .effort = 0.2});
+  const RematResult found = solve_remat(
+      problem, total + 1 + room, {.may_enumerate = false, .effort = Effort::best, .factor = 0.2});
   EXPECT_TRUE(found.fits);
   return 2 * sum - found.seconds;
 }
@@ -137,7 +137,7 @@ TEST(PublishedBudgets, An_even_chain_saves_a_product_a_unit_and_cosines_for_noth
   for (int64_t room = 0; room <= 2 * kLayers; ++room) {
     const Problem problem = cosine_chain(kLayers, room);
     const int64_t wall = 4 * kLayers + 4;
-    const RematResult found = solve_remat(problem, wall, {.effort = 0.2});
+    const RematResult found = solve_remat(problem, wall, {.effort = Effort::best, .factor = 0.2});
     ASSERT_TRUE(found.fits) << room;
     EXPECT_EQ(found.seconds - kLayers, std::max<int64_t>(0, kLayers - room)) << room;
   }

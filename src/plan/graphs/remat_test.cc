@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The search on general graphs: the incremental state against exact liveness, answers against
 // exhaustive search, published cases.
-#include "plan/graphs/remat.h"
+#include "plan/frontier/remat.h"
 
 #include <gtest/gtest.h>
 
@@ -14,6 +14,7 @@
 #include "plan/graphs/retention_greedy.h"
 #include "plan/graphs/retention_ruin.h"
 #include "plan/graphs/retention_search.h"
+#include "plan/graphs/retention_starts.h"
 #include "plan/graphs/small_exact.h"
 #include "plan/graphs/stage_graph.h"
 #include "plan/improve/bound.h"
@@ -30,6 +31,26 @@ using testing::random_training_graph;
 // Small enough for exhaustive search: at most 12 ops.
 Problem tiny_graph(uint64_t seed) {
   return random_training_graph(seed, {.forward_ops = 3 + static_cast<int32_t>(seed % 3)});
+}
+
+// Two ops that do not depend on each other, and one that reads both.
+Problem pair_and_reader() {
+  Problem problem;
+  problem.alignment = 1;
+  for (const char* name : {"a", "b", "c"}) problem.storages.push_back({name, 64, false});
+  const auto op = [&](const char* name, std::vector<StorageId> inputs, StorageId output) {
+    Op made;
+    made.name = name;
+    made.seconds = 1;
+    made.inputs = std::move(inputs);
+    made.outputs = {output};
+    problem.ops.push_back(made);
+  };
+  op("a", {}, StorageId(0));
+  op("b", {}, StorageId(1));
+  op("c", {StorageId(0), StorageId(1)}, StorageId(2));
+  problem.keep = {StorageId(2)};
+  return problem;
 }
 
 void expect_state_is_exact(const Problem& problem, const Retention& state) {
@@ -97,6 +118,83 @@ TEST(Retention, A_snapshot_comes_back_the_same) {
   EXPECT_EQ(state.peak(), peak);
 }
 
+TEST(Retention, Takes_the_schedule_of_another_state) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    const Problem problem = random_training_graph(seed, {.forward_ops = 20});
+    const ProblemIndex index(problem);
+    const StageGraph graph(index, given_order(problem));
+    Retention from(graph, 0);
+    (void)drop_until_fits(from, droppable(graph));
+    Retention to(graph, 0);
+    ASSERT_TRUE(to.take(from.schedule()));
+    EXPECT_EQ(to.schedule(), from.schedule());
+    EXPECT_EQ(to.peak(), from.peak());
+    expect_state_is_exact(problem, to);
+  }
+}
+
+TEST(Retention, Takes_no_schedule_whose_first_runs_leave_the_order) {
+  const Problem problem = pair_and_reader();
+  const ProblemIndex index(problem);
+  const StageGraph graph(index, given_order(problem));
+  Retention state(graph, 0);
+  const std::vector<OpId> before = state.schedule();
+  EXPECT_FALSE(state.take(std::vector{OpId(1), OpId(0), OpId(2)}));
+  EXPECT_FALSE(state.take(std::vector{OpId(0), OpId(1)}));  // not all of them
+  EXPECT_EQ(state.schedule(), before);
+}
+
+TEST(Starts, Only_what_a_cut_keeps_is_in_memory_at_its_moment) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    const Problem problem = random_training_graph(seed, {.forward_ops = 20});
+    const ProblemIndex index(problem);
+    const StageGraph graph(index, given_order(problem));
+    const OpId loss = loss_instant(index);
+    ASSERT_NE(loss, index.end_op());
+    const int32_t stage = loss.number();  // in the given order
+    const int64_t peak = analyse(problem, given_order(problem)).load_bytes;
+    const std::vector<ArenaId> storages = droppable(graph);
+    for (const std::vector<StorageId>& kept : kept_sets(index, loss, peak / 2)) {
+      Retention state(graph, peak / 2);
+      if (!keep_across(graph, state, storages, stage, kept)) continue;
+      expect_state_is_exact(problem, state);
+      for (const ArenaId id : storages) {
+        const bool is_across = state.is_retained(id, stage) && state.is_retained(id, stage + 1);
+        const auto& readers = index.op(loss).inputs;
+        const StorageId storage = graph.storage_ids[id];
+        const bool is_read = std::find(readers.begin(), readers.end(), storage) != readers.end();
+        if (!is_across || is_read || graph.producer[id] >= stage) continue;
+        EXPECT_NE(std::find(kept.begin(), kept.end(), storage), kept.end()) << seed;
+      }
+    }
+  }
+}
+
+TEST(Starts, Are_within_the_limit_and_cheapest_first) {
+  size_t found = 0;
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    const Problem problem = random_training_graph(seed, {.forward_ops = 40});
+    const ProblemIndex index(problem);
+    const StageGraph graph(index, given_order(problem));
+    const int64_t limit = analyse(problem, given_order(problem)).load_bytes * 7 / 10;
+    Retention state(graph, limit);
+    Random random(seed);
+    const std::vector<Start> starts = find_starts(index, graph, state, droppable(graph), {}, random,
+                                                  {.cuts = 8, .work = 1'000'000, .mean_cost = 1});
+    found += starts.size();
+    double before = 0;
+    for (const Start& each : starts) {
+      state.restore(each.state);
+      expect_state_is_exact(problem, state);
+      EXPECT_LE(state.peak(), limit);
+      EXPECT_EQ(state.peak(), each.peak_bytes);
+      EXPECT_GE(state.extra_cost(), before);
+      before = state.extra_cost();
+    }
+  }
+  EXPECT_GT(found, 0U);
+}
+
 TEST(Squeeze, Ends_at_the_same_peak_whatever_the_target_if_it_is_not_reached) {
   for (uint64_t seed = 1; seed <= 10; ++seed) {
     const Problem problem = random_training_graph(seed, {.forward_ops = 20});
@@ -134,11 +232,11 @@ TEST(Search, Many_ops_are_lowered_far_below_keep_all) {
   const ProblemIndex index(problem);
   ASSERT_GT(index.op_count(), 500);
   const StageGraph graph(index, given_order(problem));
-  const RetentionResult refused = search_retention(graph, 1, {.effort = 0.05});
+  const RetentionResult refused = search_retention(index, graph, 1, {.factor = 0.05});
   EXPECT_FALSE(refused.fits);
   EXPECT_EQ(analyse(problem, refused.schedule).load_bytes, refused.peak_bytes);
   EXPECT_LT(refused.peak_bytes, analyse(problem, given_order(problem)).load_bytes * 6 / 10);
-  EXPECT_EQ(search_retention(graph, 1, {.effort = 0.05}).schedule, refused.schedule);
+  EXPECT_EQ(search_retention(index, graph, 1, {.factor = 0.05}).schedule, refused.schedule);
 }
 
 TEST(Search, A_refused_peak_is_the_same_whatever_was_asked_and_works_as_a_budget) {
@@ -146,12 +244,12 @@ TEST(Search, A_refused_peak_is_the_same_whatever_was_asked_and_works_as_a_budget
     const Problem problem = random_training_graph(seed, {.forward_ops = 25});
     const ProblemIndex index(problem);
     const StageGraph graph(index, given_order(problem));
-    const RetentionResult refused = search_retention(graph, 1, {.effort = 0.05});
+    const RetentionResult refused = search_retention(index, graph, 1, {.factor = 0.05});
     ASSERT_FALSE(refused.fits);
     EXPECT_GE(refused.peak_bytes, pinned_order_bound(graph).bytes);
     const int64_t smallest = refused.peak_bytes;
-    EXPECT_EQ(search_retention(graph, smallest - 1, {.effort = 0.05}).peak_bytes, smallest);
-    EXPECT_TRUE(search_retention(graph, smallest, {.effort = 0.05}).fits);
+    EXPECT_EQ(search_retention(index, graph, smallest - 1, {.factor = 0.05}).peak_bytes, smallest);
+    EXPECT_TRUE(search_retention(index, graph, smallest, {.factor = 0.05}).fits);
   }
 }
 
@@ -186,7 +284,8 @@ TEST(Search, Small_inputs_stay_where_big_outputs_are_made_again) {
   const ProblemIndex index(problem);
   const StageGraph graph(index, given_order(problem));
   // Room for one output, two gradients and all small storages.
-  const RetentionResult found = search_retention(graph, 300 + kUnits + 2, {.effort = 0.01});
+  const RetentionResult found =
+      search_retention(index, graph, 300 + kUnits + 2, {.effort = Effort::best, .factor = 0.01});
   ASSERT_TRUE(found.fits);
   EXPECT_LE(found.seconds, graph.base_cost + kUnits);
 }
@@ -270,8 +369,8 @@ TEST(Remat, Answers_are_valid_and_close_to_the_optimum_of_the_same_order) {
       const int64_t budget = top * tenths / 10;
       const ExactAnswer exact = cheapest_schedule(index, budget, /*may_reorder=*/false);
       ASSERT_TRUE(exact.is_complete);
-      const RematResult found =
-          solve_remat(problem, budget, {.may_enumerate = false, .effort = 0.05});
+      const RematResult found = solve_remat(
+          problem, budget, {.may_enumerate = false, .effort = Effort::best, .factor = 0.05});
       ASSERT_TRUE(check_schedule(problem, found.schedule).empty());
       EXPECT_EQ(found.fits, found.peak_bytes <= budget);
       if (!exact.schedule) {
@@ -313,10 +412,11 @@ TEST(Remat, Is_deterministic_and_free_order_is_never_worse) {
   for (uint64_t seed = 1; seed <= 4; ++seed) {
     const Problem problem = random_training_graph(seed, {.forward_ops = 25});
     const int64_t budget = analyse(problem, given_order(problem)).load_bytes * 7 / 10;
-    const RematResult given = solve_remat(problem, budget, {.effort = 0.05});
-    const RematResult again = solve_remat(problem, budget, {.effort = 0.05});
+    const RematResult given = solve_remat(problem, budget, {.factor = 0.05});
+    const RematResult again = solve_remat(problem, budget, {.factor = 0.05});
     EXPECT_EQ(given.schedule, again.schedule);
-    const RematResult free = solve_remat(problem, budget, {.may_reorder = true, .effort = 0.05});
+    const RematResult free =
+        solve_remat(problem, budget, {.may_reorder = true, .effort = Effort::best, .factor = 0.05});
     ASSERT_TRUE(check_schedule(problem, free.schedule).empty());
     EXPECT_TRUE(free.fits || !given.fits);
     if (given.fits) {
@@ -339,10 +439,49 @@ TEST(Remat, Orders_with_updates_see_the_same_versions) {
   }
 }
 
+// The standard effort begins with what tables and cuts know: it is near the long search, and no
+// effort is worse than a smaller one.
+TEST(Remat, More_effort_is_never_worse) {
+  double standard = 0;
+  double best = 0;
+  for (uint64_t seed = 1; seed <= 6; ++seed) {
+    const Problem problem = random_training_graph(seed, {.forward_ops = 30});
+    const int64_t budget = analyse(problem, given_order(problem)).load_bytes * 7 / 10;
+    const auto found = [&](Effort effort, double factor) {
+      const RematResult result = solve_remat(problem, budget, {.effort = effort, .factor = factor});
+      EXPECT_TRUE(check_schedule(problem, result.schedule).empty());
+      return result;
+    };
+    const RematResult fast = found(Effort::fast, 1);
+    const RematResult middle = found(Effort::standard, 1);
+    const RematResult longest = found(Effort::best, 0.1);
+    EXPECT_TRUE(!fast.fits || middle.seconds <= fast.seconds) << seed;
+    EXPECT_EQ(found(Effort::standard, 1).schedule, middle.schedule);
+    EXPECT_EQ(middle.fits, longest.fits) << seed;
+    standard += middle.seconds;
+    best += longest.seconds;
+  }
+  EXPECT_LE(standard, best * 1.005);
+}
+
+TEST(Remat, A_chain_of_units_comes_from_the_table_at_once) {
+  // 20 units in 9: 0.63 extra forwards.
+  const Problem problem = testing::unit_chain(20);
+  const RematResult found = solve_remat(problem, 9 * 64, {.effort = Effort::fast});
+  ASSERT_TRUE(found.fits);
+  double forward = 0;
+  double once = 0;
+  for (const Op& op : problem.ops) {
+    if (op.phase == Phase::forward) forward += op.seconds;
+    once += op.seconds;
+  }
+  EXPECT_LE((found.seconds - once) / forward, 0.631);
+}
+
 TEST(Remat, Unit_chains_reach_deep_recomputation) {
   // 50 units: more than one extra forward is needed below about 2 * sqrt(50).
   const Problem problem = testing::unit_chain(50);
-  const RematResult found = solve_remat(problem, 8 * 64, {.effort = 0.3});
+  const RematResult found = solve_remat(problem, 8 * 64, {.effort = Effort::best, .factor = 0.3});
   EXPECT_TRUE(found.fits);
   EXPECT_LE(found.peak_bytes, 8 * 64);
 }
@@ -414,7 +553,8 @@ TEST(Remat, In_place_ops_are_planned_exactly) {
     const int64_t top = analyse(problem, given_order(problem)).load_bytes;
     for (const int64_t tenths : {9, 7, 5}) {
       const RematResult found =
-          solve_remat(problem, top * tenths / 10, {.may_reorder = true, .effort = 0.02});
+          solve_remat(problem, top * tenths / 10,
+                      {.may_reorder = true, .effort = Effort::best, .factor = 0.02});
       const auto violations = check_schedule(problem, found.schedule);
       ASSERT_TRUE(violations.empty()) << violations.front();
       EXPECT_EQ(analyse(problem, found.schedule).load_bytes, found.peak_bytes);
@@ -442,6 +582,34 @@ TEST(Bound, Pinned_storages_count_beside_the_operands) {
   EXPECT_EQ(working_set_bound(problem).bytes, 121);
   EXPECT_EQ(pinned_set_bound(problem).bytes, 130);
   EXPECT_EQ(pinned_set_bound(problem).op, OpId(2));
+  EXPECT_EQ(pinned_set_bound(problem).proof, BoundProof::pinned);
+}
+
+TEST(Bound, What_is_kept_lies_beside_the_op_that_makes_the_last_of_it) {
+  // Both gradients are kept, and either may come last: "dw2" needs least beside them.
+  Problem problem;
+  problem.alignment = 1;
+  for (const int64_t bytes : {30, 20, 100, 100}) problem.storages.push_back({"s", bytes, false});
+  const auto op = [&](const char* name, std::initializer_list<int32_t> inputs, int32_t output) {
+    Op made;
+    made.name = name;
+    made.seconds = 1;
+    made.inputs = testing::storages(inputs);
+    made.outputs = {StorageId(output)};
+    problem.ops.push_back(made);
+  };
+  op("x", {}, 0);
+  op("y", {}, 1);
+  op("dw1", {0}, 2);
+  op("dw2", {1}, 3);
+  problem.keep = testing::storages({2, 3});
+  EXPECT_EQ(working_set_bound(problem).bytes, 130);
+  const WorkingSetBound bound = pinned_set_bound(problem);
+  EXPECT_EQ(bound.bytes, 220);
+  EXPECT_EQ(bound.op, OpId(3));
+  EXPECT_EQ(bound.proof, BoundProof::kept);
+  const RematResult found = solve_remat(problem, 220, {.may_reorder = true});
+  EXPECT_TRUE(found.fits) << found.peak_bytes;
 }
 
 TEST(Bound, Storages_of_other_branches_are_pinned_by_the_order) {
@@ -476,7 +644,9 @@ TEST(Bound, No_schedule_of_the_order_is_below_it) {
     const StageGraph graph(index, given_order(problem));
     const int64_t bound = pinned_order_bound(graph).bytes;
     EXPECT_GE(bound, working_set_bound(problem).bytes);
-    EXPECT_LE(bound, search_retention(graph, 1, {.effort = 0.01}).peak_bytes);
+    EXPECT_LE(
+        bound,
+        search_retention(index, graph, 1, {.effort = Effort::best, .factor = 0.01}).peak_bytes);
   }
 }
 

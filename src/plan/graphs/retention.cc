@@ -110,6 +110,30 @@ bool Retention::drop_all() {
   return false;
 }
 
+bool Retention::take(std::span<const OpId> schedule) {
+  IdVector<OpId, int32_t> stage_of_op(graph_.op_count, 0);
+  for (int32_t t = 0; t < graph_.op_count; ++t) stage_of_op[graph_.op_ids[t]] = t;
+  const Snapshot before = snapshot();
+  std::fill(bits_.begin(), bits_.end(), 0);
+  IdVector<ArenaId, int32_t> made_in(graph_.bytes.size(), -1);  // the stage of the newest making
+  const auto read = [&](ArenaId id, int32_t stage) {
+    if (made_in[id] >= 0 && made_in[id] < stage) write_bits(id, made_in[id] + 1, stage, true);
+  };
+  int32_t stage = 0;
+  bool is_in_order = true;
+  for (const OpId each : schedule) {
+    const int32_t op = stage_of_op[each];
+    is_in_order = is_in_order && op <= stage;
+    for (const ArenaId input : graph_.inputs[op]) read(input, stage);
+    for (const ArenaId output : graph_.outputs[op]) made_in[output] = stage;
+    if (op == stage) ++stage;
+  }
+  for (const ArenaId kept : graph_.inputs[graph_.op_count]) read(kept, graph_.op_count);
+  if (is_in_order && stage == graph_.op_count && rebuild()) return true;
+  restore(before);
+  return false;
+}
+
 std::vector<OpId> Retention::schedule() const {
   std::vector<OpId> result;
   for (int32_t t = 0; t <= graph_.op_count; ++t) {

@@ -50,6 +50,9 @@ class Retention {
   /// Retains only what cannot be made again: everything else is made in the stage that reads it.
   /// False, and nothing changed, where in-place ops do not permit it.
   [[nodiscard]] bool drop_all();
+  /// The state of a schedule. False, and nothing changed, where its first runs leave the order of
+  /// the stages or no state is like it (an op that runs twice in one stage runs once).
+  [[nodiscard]] bool take(std::span<const OpId> schedule);
   void set_limit(int64_t limit_bytes) { limit_ = static_cast<double>(limit_bytes); }
 
   [[nodiscard]] bool is_retained(ArenaId storage, int32_t boundary) const {

@@ -10,6 +10,7 @@
 #include "plan/graphs/retention.h"
 #include "plan/graphs/retention_greedy.h"
 #include "plan/graphs/retention_ruin.h"
+#include "plan/graphs/retention_starts.h"
 
 namespace snug::plan {
 namespace {
@@ -56,12 +57,21 @@ struct Price {
   double last = 0;
 };
 constexpr Price kHigh{1, 1000};
+// Work of a search that somebody waits for, by ops.
+constexpr double kFewOps = 500;
+constexpr double kWorkOfOp = 24e3;
+constexpr double kWorkOfMore = 8e3;
+constexpr int64_t kQuickSteps = 100'000;
+constexpr int32_t kCuts = 32;
+constexpr int32_t kCutsOfMany = 6;
 constexpr double kKeepShare = 0.5;  // of the moves look for a repeated run to take out
 
 class Searcher {
  public:
-  Searcher(const StageGraph& graph, int64_t limit_bytes, const RetentionLimits& limits)
-      : graph_(graph),
+  Searcher(const ProblemIndex& index, const StageGraph& graph, int64_t limit_bytes,
+           const RetentionLimits& limits)
+      : index_(index),
+        graph_(graph),
         limits_(limits),
         state_(graph, limit_bytes),
         random_(limits.seed),
@@ -74,30 +84,85 @@ class Searcher {
     }
     if (cost > 0) mean_cost_ = cost / static_cast<double>(droppable_.size());
     if (bytes > 0) mean_bytes_ = bytes / static_cast<double>(droppable_.size());
-    moves_ = static_cast<int64_t>(limits.effort * (600'000 + 400.0 * graph.op_count));
-    work_limit_ = static_cast<int64_t>(limits.effort * 600e6);
+    moves_ = static_cast<int64_t>(limits.factor * (600'000 + 400.0 * graph.op_count));
+    work_limit_ = static_cast<int64_t>(limits.factor * 600e6);
   }
 
   RetentionResult run() {
-    if (!start()) return {false, smallest_schedule_, smallest_peak_, 0};
-    const Retention::Snapshot begin = state_.snapshot();
-    const Rounds rounds = rounds_for(graph_.op_count);
+    const std::vector<Start> starts = find();
+    if (limits_.effort != Effort::best) return quick(starts);
+    const bool has_begun = start();
+    if (!has_begun && starts.empty()) return {false, smallest_schedule_, smallest_peak_, 0};
+    const Retention::Snapshot begin = has_begun ? state_.snapshot() : starts.front().state;
     Retention::Snapshot best = begin;
+    const Rounds rounds = rounds_for(graph_.op_count);
     for (int32_t round = 0; round < rounds.count && !is_stop_due(); ++round) {
       if (best.extra_cost <= 0) break;  // every op runs once
       state_.restore(begin);
       if (round > 0) come_from_below(round, rounds.length * kTightLength);
-      if (improve(rounds.length) && state_.extra_cost() < best.extra_cost) best = state_.snapshot();
+      take_better(rounds.length, best);
     }
+    for (const Start& each : starts) {
+      if (is_stop_due() || best.extra_cost <= 0) break;
+      state_.restore(each.state);
+      take_better(rounds.length, best);
+      break;
+    }
+    return found(best);
+  }
+
+ private:
+  // Without the long ways to a first state, unless there is no other.
+  RetentionResult quick(const std::vector<Start>& starts) {
+    if (starts.empty()) {
+      limits_.factor *= quick_work() / kSqueezeWork;
+      if (!start()) return {false, smallest_schedule_, smallest_peak_, 0};
+    }
+    Retention::Snapshot best = starts.empty() ? state_.snapshot() : starts.front().state;
+    if (limits_.effort == Effort::standard && best.extra_cost > 0) {
+      state_.restore(best);
+      RuinLimits limits;
+      limits.work = static_cast<int64_t>(quick_work());
+      limits.steps = kQuickSteps;
+      limits.mean_cost = mean_cost_;
+      if (ruin_and_recreate(graph_, state_, droppable_, random_, limits) &&
+          state_.extra_cost() < best.extra_cost)
+        best = state_.snapshot();
+    }
+    return found(best);
+  }
+
+  std::vector<Start> find() {
+    const Retention::Snapshot keep_all = state_.snapshot();
+    StartLimits limits;
+    limits.cuts = graph_.op_count < kManyOps ? kCuts : kCutsOfMany;
+    limits.work = static_cast<int64_t>(quick_work() / 2);
+    limits.mean_cost = mean_cost_;
+    std::vector<Start> starts =
+        find_starts(index_, graph_, state_, droppable_, limits_.schedules, random_, limits);
+    state_.restore(keep_all);
+    return starts;
+  }
+
+  // The work of a search that somebody waits for.
+  [[nodiscard]] double quick_work() const {
+    const auto ops = static_cast<double>(graph_.op_count);
+    return std::min(ops, kFewOps) * kWorkOfOp + std::max(0.0, ops - kFewOps) * kWorkOfMore;
+  }
+
+  void take_better(double length, Retention::Snapshot& best) {
+    if (improve(length) && state_.extra_cost() < best.extra_cost) best = state_.snapshot();
+  }
+
+  RetentionResult found(const Retention::Snapshot& best) {
     state_.restore(best);
     return {true, state_.schedule(), state_.peak(), graph_.base_cost + state_.extra_cost()};
   }
 
- private:
   bool improve(double length) {
     RuinLimits limits;
-    limits.work = static_cast<int64_t>(limits_.effort * length * kRuinWork);
-    limits.steps = static_cast<int64_t>(limits_.effort * length * kRuinSteps);
+    limits.work = static_cast<int64_t>(limits_.factor * length * kRuinWork);
+    limits.steps = static_cast<int64_t>(limits_.factor * length * kRuinSteps);
     limits.mean_cost = mean_cost_;
     return ruin_and_recreate(graph_, state_, droppable_, random_, limits);
   }
@@ -154,7 +219,7 @@ class Searcher {
   bool lower_from(const Retention::Snapshot& begin) {
     random_ = Random(limits_.seed);
     state_.restore(begin);
-    const int64_t work_end = state_.work() + static_cast<int64_t>(limits_.effort * kLowerWork);
+    const int64_t work_end = state_.work() + static_cast<int64_t>(limits_.factor * kLowerWork);
     Price price = kHigh;
     return lower_peak_by_steps(
         state_, [&] { return repair(kLowerMoves, price); },
@@ -169,7 +234,7 @@ class Searcher {
   // From keep-all and from nothing retained; then again with other random numbers from where it
   // went lower, since the way down is a gamble.
   bool squeeze_often(const Retention::Snapshot& keep_all) {
-    const int64_t work_end = state_.work() + static_cast<int64_t>(limits_.effort * kSqueezesWork);
+    const int64_t work_end = state_.work() + static_cast<int64_t>(limits_.factor * kSqueezesWork);
     if (holds(squeeze_from(keep_all)) || is_stop_due()) return state_.fits();
     Retention::Snapshot begin = keep_all;
     const int64_t peak = state_.peak();
@@ -188,7 +253,7 @@ class Searcher {
 
   bool squeeze_from(const Retention::Snapshot& begin, uint64_t number = 0) {
     RuinLimits limits;
-    limits.work = static_cast<int64_t>(limits_.effort * kSqueezeWork);
+    limits.work = static_cast<int64_t>(limits_.factor * kSqueezeWork);
     limits.mean_cost = mean_cost_;
     // Its own numbers, so that what it reaches does not depend on what came before.
     Random random(limits_.seed + number);
@@ -314,8 +379,9 @@ class Searcher {
     return state_.set(id, begin + 2 + random_.below(stage - begin - 1), stage, true);
   }
 
+  const ProblemIndex& index_;
   const StageGraph& graph_;
-  const RetentionLimits& limits_;
+  RetentionLimits limits_;
   Retention state_;
   Random random_;
   std::vector<ArenaId> droppable_;
@@ -329,9 +395,9 @@ class Searcher {
 
 }  // namespace
 
-RetentionResult search_retention(const StageGraph& graph, int64_t limit_bytes,
-                                 const RetentionLimits& limits) {
-  return Searcher(graph, limit_bytes, limits).run();
+RetentionResult search_retention(const ProblemIndex& index, const StageGraph& graph,
+                                 int64_t limit_bytes, const RetentionLimits& limits) {
+  return Searcher(index, graph, limit_bytes, limits).run();
 }
 
 }  // namespace snug::plan

@@ -117,7 +117,8 @@ WorkingSetBound pinned_order_bound(const StageGraph& graph) {
       if (!is_counted) bytes += graph.bytes[input];
     }
     for (const ArenaId output : graph.outputs[stage]) bytes += graph.bytes[output];
-    if (bound.op == kNone || bytes > bound.bytes) bound = {bytes, graph.op_ids[stage]};
+    if (bound.op == kNone || bytes > bound.bytes)
+      bound = {bytes, graph.op_ids[stage], BoundProof::pinned};
   }
   return bound;
 }

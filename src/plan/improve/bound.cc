@@ -9,7 +9,6 @@
 #include "base/index_vector.h"
 #include "base/stop.h"
 #include "plan/improve/min_cut.h"
-#include "plan/problem/index.h"
 
 namespace snug::plan {
 namespace {
@@ -96,6 +95,7 @@ class MomentBound {
 
   /// Seconds beyond one run of every op; what is kept counts where it has a cost.
   [[nodiscard]] double extra_seconds(int64_t budget_bytes) {
+    kept_.clear();
     const auto room = static_cast<double>(budget_bytes - own_bytes_);
     if (room < 0) return std::numeric_limits<double>::infinity();
     // Two lines of the concave dual: next to nothing is dropped at price 0, everything droppable at
@@ -123,6 +123,9 @@ class MomentBound {
     return std::max(0.0, best * (1 - 1e-9));
   }
 
+  /// The storages that are kept by each cut of the last bound, in the order of their making.
+  [[nodiscard]] std::vector<std::vector<StorageId>> take_kept() { return std::move(kept_); }
+
  private:
   // A storage that may be kept, at a cost in bytes and seconds.
   struct KeptArc {
@@ -143,11 +146,14 @@ class MomentBound {
     const double cut = network_.solve(source(), sink(), total_seconds_ * 1e-13);
     Point point;
     point.value = cut - price * room;
+    kept_.emplace_back();
     for (const KeptArc& each : kept_arcs_) {
       const OpId producer = index_.producer[each.id];
       const bool is_kept = network_.is_on_source_side(node_of(each.id)) &&
                            !network_.is_on_source_side(node_of(producer));
-      if (is_kept) point.kept += each.bytes;
+      if (!is_kept) continue;
+      point.kept += each.bytes;
+      kept_.back().push_back(each.id);
     }
     point.seconds = cut - price * point.kept;
     return point;
@@ -162,12 +168,14 @@ class MomentBound {
   const ProblemIndex& index_;
   MinCut network_;
   std::vector<KeptArc> kept_arcs_;
+  std::vector<std::vector<StorageId>> kept_;  // by cut
   int64_t own_bytes_ = 0;
   double total_seconds_ = 0;
 };
 
-// The first backward op that depends on the forward part. Ops before it (constants) say nothing
-// about what is kept.
+}  // namespace
+
+// Ops before it (constants) say nothing about what is kept.
 OpId loss_instant(const ProblemIndex& index) {
   IdVector<StorageId, bool> depends(index.storage_count(), false);
   for (const OpId id : index.op_ids()) {
@@ -181,8 +189,6 @@ OpId loss_instant(const ProblemIndex& index) {
   }
   return index.backward_begin;
 }
-
-}  // namespace
 
 WorkingSetBound working_set_bound(const Problem& problem) {
   WorkingSetBound bound;
@@ -216,6 +222,32 @@ WorkingSetBound working_set_bound_beyond(const Problem& problem,
     if (last.op == kNone || beside < last.bytes) last = {beside, id};
   }
   return last.bytes > bound.bytes ? last : bound;
+}
+
+// Whichever op makes the last of what is kept has all the rest of it beside its operands.
+static WorkingSetBound kept_set_bound(const Problem& problem) {
+  IdVector<StorageId, bool> is_kept(problem.storages.size(), false);
+  int64_t kept_bytes = 0;
+  for (const StorageId id : problem.keep) {
+    if (is_kept[id] || problem.storages[id].resident) continue;
+    is_kept[id] = true;
+    kept_bytes += problem.storages[id].bytes;
+  }
+  WorkingSetBound last;
+  for (const OpId id : problem.ops.ids()) {
+    const Op& op = problem.ops[id];
+    const bool makes_kept = std::any_of(op.outputs.begin(), op.outputs.end(),
+                                        [&](StorageId output) { return is_kept[output]; });
+    if (!makes_kept) continue;
+    int64_t own = 0;
+    for (const auto* operands : {&op.inputs, &op.outputs}) {
+      for (const StorageId operand : *operands)
+        own += is_kept[operand] ? problem.storages[operand].bytes : 0;
+    }
+    const int64_t bytes = kept_bytes + std::max<int64_t>(0, operand_bytes(problem, op) - own);
+    if (last.op == kNone || bytes < last.bytes) last = {bytes, id, BoundProof::kept};
+  }
+  return last;
 }
 
 WorkingSetBound pinned_set_bound(const Problem& problem) {
@@ -256,9 +288,12 @@ WorkingSetBound pinned_set_bound(const Problem& problem) {
           });
       if (is_read_later) bytes += index.arena_bytes(storage);
     }
-    if (bound.op == kNone || bytes > bound.bytes) bound = {bytes, id};
+    const bool has_pinned = bytes > operand_bytes(problem, op);
+    if (bound.op == kNone || bytes > bound.bytes)
+      bound = {bytes, id, has_pinned ? BoundProof::pinned : BoundProof::op};
   }
-  return bound;
+  const WorkingSetBound kept = kept_set_bound(problem);
+  return kept.bytes > bound.bytes ? kept : bound;
 }
 
 double lower_bound_seconds(const Problem& problem, int64_t arena_budget_bytes) {
@@ -280,6 +315,18 @@ double lower_bound_seconds(const Problem& problem, int64_t arena_budget_bytes) {
         extra, MomentBound(index, moment, kept_seconds_per_byte).extra_seconds(arena_budget_bytes));
   }
   return seconds + extra;
+}
+
+std::vector<std::vector<StorageId>> kept_sets(const ProblemIndex& index, OpId moment,
+                                              int64_t budget_bytes) {
+  if (moment == index.end_op() || index.problem.ops.size() > kMostCutOps) return {};
+  MomentBound bound(index, moment, 0);
+  (void)bound.extra_seconds(budget_bytes);
+  std::vector<std::vector<StorageId>> sets;
+  for (std::vector<StorageId>& kept : bound.take_kept()) {
+    if (std::find(sets.begin(), sets.end(), kept) == sets.end()) sets.push_back(std::move(kept));
+  }
+  return sets;
 }
 
 }  // namespace snug::plan

@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
+#include "plan/problem/index.h"
 #include "plan/problem/plan.h"
 
 namespace snug::plan {
@@ -20,7 +22,8 @@ namespace snug::plan {
 
 /// The same, and with an op's operands also what must be in memory beside them in every schedule:
 /// storages that cannot be made again, made before this op by its ancestors and read after it by
-/// its descendants. Never below working_set_bound.
+/// its descendants; or all that is kept at the end, beside the op that makes the last of it. Never
+/// below working_set_bound.
 [[nodiscard]] WorkingSetBound pinned_set_bound(const Problem& problem);
 
 /// A number of seconds that no valid schedule within `arena_budget_bytes` can beat; at least the
@@ -28,5 +31,14 @@ namespace snug::plan {
 /// cut relaxation at the loss and at moments of the backward part. Infinite where an op's own
 /// operands exceed the budget. O(cuts of a network of ops and storages).
 [[nodiscard]] double lower_bound_seconds(const Problem& problem, int64_t arena_budget_bytes);
+
+/// The first op of the backward part that depends on the forward part; the end where none does.
+[[nodiscard]] OpId loss_instant(const ProblemIndex& index);
+
+/// What the cuts keep that bound the seconds at the first run of `moment`: for each price per byte
+/// that the bound tries within the budget, the storages that are in memory then and read later.
+/// Good places to begin a search, best ones last.
+[[nodiscard]] std::vector<std::vector<StorageId>> kept_sets(const ProblemIndex& index, OpId moment,
+                                                            int64_t budget_bytes);
 
 }  // namespace snug::plan

@@ -106,9 +106,14 @@ struct Plan {
 
 /// What no schedule of this problem can beat: the op whose own operands and scratch are the
 /// largest.
+/// What a bound of bytes counts: an op's operands; these and what cannot be made again and must lie
+/// beside them; what is kept at the end beside the op that makes the last of it.
+enum class BoundProof : uint8_t { op, pinned, kept };
+
 struct WorkingSetBound {
   int64_t bytes = 0;
   OpId op;
+  BoundProof proof = BoundProof::op;
 };
 
 }  // namespace snug::plan

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/graphs/remat.h"
+#include "plan/frontier/remat.h"
 
 #include <algorithm>
 #include <optional>
@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "base/stop.h"
+#include "plan/frontier/table_schedules.h"
 #include "plan/graphs/reorder.h"
-#include "plan/graphs/retention_search.h"
 #include "plan/graphs/small_exact.h"
 #include "plan/graphs/stage_graph.h"
 #include "plan/improve/bound.h"
@@ -18,6 +18,12 @@
 
 namespace snug::plan {
 namespace {
+
+constexpr int32_t kManyOps = 1000;
+constexpr size_t kBlockSizes = 4;
+constexpr size_t kBlockSizesOfMany = 2;
+// Another order is searched on where its start costs no more than so much above the best.
+constexpr double kWorthSearching = 1.01;
 
 RematResult measured(const Problem& problem, std::vector<OpId> schedule, int64_t budget_bytes) {
   const StopPause pause;  // a schedule that was found in time is not lost behind it
@@ -61,12 +67,29 @@ std::optional<RematResult> enumerate(const ProblemIndex& index, int64_t budget_b
 }
 
 RematResult search_order(const ProblemIndex& index, std::span<const OpId> order,
-                         int64_t budget_bytes, const RematLimits& limits) {
+                         std::span<const std::vector<OpId>> schedules, int64_t budget_bytes,
+                         const RematLimits& limits) {
   const StageGraph graph(index, order);
   RetentionLimits search;
   search.effort = limits.effort;
-  RetentionResult found = search_retention(graph, budget_bytes, search);
+  search.factor = limits.factor;
+  search.schedules = schedules;
+  RetentionResult found = search_retention(index, graph, budget_bytes, search);
   return measured(index.problem, std::move(found.schedule), budget_bytes);
+}
+
+// The first runs in another order. Where somebody waits, its start tells whether it is worth it.
+RematResult search_other_order(const ProblemIndex& index, const std::vector<OpId>& order,
+                               int64_t budget_bytes, const RematLimits& limits,
+                               const RematResult& best) {
+  if (limits.effort != Effort::standard)
+    return search_order(index, order, {}, budget_bytes, limits);
+  RematLimits quick = limits;
+  quick.effort = Effort::fast;
+  RematResult start = search_order(index, order, {}, budget_bytes, quick);
+  const bool is_worth_it =
+      start.fits && (!best.fits || start.seconds < kWorthSearching * best.seconds);
+  return is_worth_it ? search_order(index, order, {}, budget_bytes, limits) : start;
 }
 
 // Improves on `best`, the given order.
@@ -83,14 +106,18 @@ void search(const Problem& problem, int64_t budget_bytes, const RematLimits& lim
   const auto consider = [&](RematResult result) {
     if (is_better(result, best)) best = std::move(result);
   };
-  consider(search_order(index, given, budget_bytes, limits));
+  const size_t block_sizes = index.op_count() < kManyOps ? kBlockSizes : kBlockSizesOfMany;
+  const std::vector<std::vector<OpId>> of_tables =
+      table_schedules(problem, budget_bytes, limits.effort == Effort::fast ? 1 : block_sizes);
+  for (const std::vector<OpId>& each : of_tables) consider(measured(problem, each, budget_bytes));
+  consider(search_order(index, given, of_tables, budget_bytes, limits));
   const bool runs_once = best.fits && best.schedule.size() == problem.ops.size();
   if (runs_once || !limits.may_reorder) return;
   stop_point();
   const std::vector<OpId> other = lower_peak_order(index);
   if (other == given) return;
   consider(measured(problem, other, budget_bytes));
-  consider(search_order(index, other, budget_bytes, limits));
+  consider(search_other_order(index, other, budget_bytes, limits, best));
 }
 
 }  // namespace

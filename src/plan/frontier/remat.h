@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rematerialization of a general graph, no block structure assumed: the whole of it for one budget.
-// Tiny problems are solved exhaustively, others by search_retention.
+// Rematerialization of any graph for one budget: tiny problems are solved exhaustively, others by
+// search_retention, which begins with what the chain's tables and the bound's cuts know.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
+#include "plan/graphs/retention_search.h"
 #include "plan/problem/plan.h"
 
 namespace snug::plan {
@@ -13,7 +14,8 @@ namespace snug::plan {
 struct RematLimits {
   bool may_reorder = false;   // also look for other orders of the first runs
   bool may_enumerate = true;  // exhaustive search where the problem is tiny
-  double effort = 1;          // factor on the search's limits
+  Effort effort = Effort::standard;
+  double factor = 1;  // on the counts that limit the search
 };
 
 struct RematResult {
