@@ -18,9 +18,7 @@ constexpr int64_t kBytesPerProduct = 4096;
 int64_t products_of(const choose::PlannedProgram& program) {
   int64_t count = 0;
   for (const plan::Step& step : program.plan.steps) {
-    count += program.lowered.problem.ops[static_cast<size_t>(step.op)].name.starts_with("matmul")
-                 ? 1
-                 : 0;
+    count += program.lowered.problem.ops[step.op].name.starts_with("matmul") ? 1 : 0;
   }
   return count;
 }

@@ -74,7 +74,7 @@ TEST(Image_engine, what_only_the_next_op_reads_is_one_storage_with_its_output) {
   const runtime::Lowered& lowered = run.plan.train.front().lowered;
   std::map<std::string, int> ops;
   std::vector<NodeId> nodes;
-  for (size_t i = 0; i < lowered.nodes_of_op.size(); ++i) {
+  for (const plan::OpId i : lowered.nodes_of_op.ids()) {
     if (lowered.problem.ops[i].phase == Phase::forward) ++ops[lowered.problem.ops[i].name];
     nodes.insert(nodes.end(), lowered.nodes_of_op[i].begin(), lowered.nodes_of_op[i].end());
   }
@@ -86,13 +86,11 @@ TEST(Image_engine, what_only_the_next_op_reads_is_one_storage_with_its_output) {
   EXPECT_GT(ops["batch_norm+add+relu"], 0);
   EXPECT_EQ(ops["relu"], 0);
   EXPECT_EQ(ops["conv2d+batch_norm"], 0);
-  for (size_t i = 0; i < lowered.nodes_of_op.size(); ++i) {
+  for (const plan::OpId i : lowered.nodes_of_op.ids()) {
     if (lowered.problem.ops[i].name != "batch_norm+relu") continue;
     const Node& norm = graph.node(lowered.nodes_of_op[i].front());
     const Node& relu = graph.node(lowered.nodes_of_op[i].back());
-    const auto storage = [&](ValueId id) {
-      return lowered.storage_of_value[static_cast<size_t>(id)];
-    };
+    const auto storage = [&](ValueId id) { return lowered.storage_of_value[id]; };
     EXPECT_EQ(storage(norm.outputs[0]), storage(relu.outputs[0]));
     EXPECT_NE(storage(norm.inputs[0]), storage(relu.outputs[0]));
   }
