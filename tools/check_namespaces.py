@@ -22,7 +22,7 @@ OPEN = re.compile(r"^(?:inline )?namespace ([\w:]+) \{$")
 CLOSE = re.compile(r"^\}  // namespace ([\w:]+)$")
 UNNAMED = re.compile(r"^namespace \{$")
 END_UNNAMED = re.compile(r"^\}  // namespace$")
-TYPE = re.compile(r"^(?:template .*> )?(?:struct|class|enum class|enum|union) (?:\[\[\w+\]\] )?(\w+)(?: final)?(?: : [^;]*| \{.*)?$")
+TYPE = re.compile(r"^(?:template .*> )?(?:struct|class|enum class|enum|union) (?:\[\[\w+\]\] )?(\w+)(?: final)?(?: : [^;{]*)?(?: ?\{.*)?$")
 ALIAS = re.compile(r"^(?:template .*> )?using (\w+) =")
 FUNCTION = re.compile(r"((?:\w+::)*)(~?\w+)\(")
 
@@ -161,6 +161,8 @@ BAD = {
     "src/session/two.cc": "namespace snug {\n\nint two() { return 2; }\n\n}  // namespace snug\n",
     "src/session/three.h": "namespace snug::train {\n\nstruct Three {\n};\n\n}  // namespace snug::train\n",
     "src/base/four.h": "namespace snug {\n\nstruct Engine {\n};\n\n}  // namespace snug\n",
+    "src/base/kind.cc": "namespace snug {\nnamespace {\n\nenum class Unit : uint8_t { one };\n\n}  // namespace\n}  // namespace snug\n",
+    "src/base/kind.h": "namespace snug {\n\nenum class Engine : uint8_t { one };\n\n}  // namespace snug\n",
     "src/base/five.h": "namespace snug {\n\nusing Session = int;\n\n}  // namespace snug\n",
     "src/base/six.cc": "namespace snug {\nnamespace {\n\nclass Unit : public Other {\n};\n\n}  // namespace\n}  // namespace snug\n",
     "src/base/nine.h": "namespace snug::session {\n\nstruct Nine {\n};\n\n}  // namespace snug::session\n",
