@@ -15,7 +15,7 @@ namespace snug::plan {
 namespace {
 
 // Shares of the limit: a cut does not see what the moment's neighbours need.
-constexpr double kTighter[] = {1, 0.95, 0.9, 0.8};
+constexpr double kShares[] = {1, 0.95, 0.9, 0.8};
 
 // A state on its way to the limit.
 struct Draft {
@@ -64,7 +64,7 @@ class StartFinder {
  private:
   void add_cuts_at(OpId moment) {
     std::vector<std::vector<StorageId>> sets;
-    for (const double share : kTighter) {
+    for (const double share : kShares) {
       const auto room = static_cast<int64_t>(share * static_cast<double>(state_.limit_bytes()));
       for (auto& kept : kept_sets(index_, moment, room)) {
         if (std::find(sets.begin(), sets.end(), kept) == sets.end())
