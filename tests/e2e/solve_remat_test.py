@@ -66,7 +66,7 @@ class SavedProblems(Case):
             done = run("solve", "remat", self.folder / "nowhere.json", "--budget", "0.5", f"--time-limit={text}")
             self.assertEqual(done.returncode, 1, done.stderr)
             self.assertIn(f"[--time-limit] '{text}' is no number of seconds above 0", done.stderr)
-            self.assertIn("leave it out for a search without a time limit", done.stderr)
+            self.assertIn("omit it for a search without a time limit", done.stderr)
 
     def test_a_small_problem_ends_soon(self):
         draw = random.Random(5)

@@ -94,7 +94,7 @@ std::pair<TensorType, std::vector<double>> derive(const CaseInput& input, const 
 
 CaseGraph build_case(const OpCase& op_case, double magnitude, Fill fill) {
   CaseGraph graph{.builder = GraphBuilder(op_registry(), op_case.op + "." + op_case.name),
-                  .node = {},
+                  .node = NodeId(0),
                   .inputs = {},
                   .outputs = {},
                   .feeds = {}};

@@ -74,7 +74,7 @@ HalfGraph build_half(const OpCase& c, DType half) {
 // Node `id` alone, fed with what the reference has for its inputs.
 CaseGraph alone(const Graph& graph, const Node& node, const RefValues& values) {
   CaseGraph one{.builder = GraphBuilder(op_registry(), *node.op->name),
-                .node = {},
+                .node = NodeId(0),
                 .inputs = {},
                 .outputs = {},
                 .feeds = {}};
