@@ -24,6 +24,14 @@ struct NearSchedule {
   std::vector<OpId> schedule;
 };
 
+// A block's ops run again as a whole, whatever another has written over meanwhile.
+bool has_forward_in_place(const ProblemIndex& index) {
+  for (const OpId id : index.forward_ids()) {
+    if (!index.op(id).reuses.empty()) return true;
+  }
+  return false;
+}
+
 // The nominal budget whose schedule's load is the last within the budget, by halving, and its
 // neighbours: the table counts in slots, liveness in bytes.
 void add_around(const Workshop& shop, int64_t budget_bytes, std::vector<NearSchedule>& found) {
@@ -59,7 +67,7 @@ std::vector<std::vector<OpId>> table_schedules(const Problem& problem, int64_t b
   std::vector<NearSchedule> found;
   for (size_t i = 0; i < std::min(block_sizes, kSmallShares.size()); ++i) {
     const Workshop shop(problem, {.small_share = kSmallShares[i]});
-    if (!shop.has_chain()) return {};
+    if (!shop.has_chain() || has_forward_in_place(shop.index)) return {};
     std::vector<NearSchedule> of_table;
     add_around(shop, budget_bytes, of_table);
     std::stable_sort(

@@ -59,6 +59,21 @@ double RangeBytes::largest() const {
   return *std::max_element(block_max_.begin(), block_max_.end());
 }
 
+double RangeBytes::largest(int32_t first, int32_t last) const {
+  double most = at(first);
+  for (int32_t moment = first; moment <= last;) {
+    const auto block = static_cast<size_t>(moment) / kBlock;
+    const auto end = static_cast<int32_t>((block + 1) * kBlock);
+    if (moment % static_cast<int32_t>(kBlock) == 0 && end - 1 <= last) {
+      most = std::max(most, block_max_[block]);
+      moment = end;
+      continue;
+    }
+    for (; moment < end && moment <= last; ++moment) most = std::max(most, at(moment));
+  }
+  return most;
+}
+
 int32_t RangeBytes::where_largest() const {
   const auto found = std::max_element(block_max_.begin(), block_max_.end());
   const auto block = static_cast<size_t>(found - block_max_.begin());

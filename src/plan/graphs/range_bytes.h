@@ -20,6 +20,8 @@ class RangeBytes {
     return own_[position] + block_add_[position / kBlock];
   }
   [[nodiscard]] double largest() const;
+  /// The largest at the moments first .. last, both included.
+  [[nodiscard]] double largest(int32_t first, int32_t last) const;
   [[nodiscard]] int32_t where_largest() const;
   /// Sum of what lies above the limit.
   [[nodiscard]] double above(double limit) const;

@@ -475,7 +475,7 @@ TEST(Remat, A_chain_of_units_comes_from_the_table_at_once) {
     if (op.phase == Phase::forward) forward += op.seconds;
     once += op.seconds;
   }
-  EXPECT_LE((found.seconds - once) / forward, 0.631);
+  EXPECT_LE((found.seconds - once) / forward, 0.6316);
 }
 
 TEST(Remat, Unit_chains_reach_deep_recomputation) {

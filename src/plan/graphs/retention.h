@@ -67,6 +67,10 @@ class Retention {
   [[nodiscard]] double overflow() const { return peak_.above(limit_); }
   [[nodiscard]] bool fits() const { return peak_.largest() <= limit_; }
   [[nodiscard]] int64_t peak(int32_t stage) const { return static_cast<int64_t>(peak_.at(stage)); }
+  /// What the fullest of the stages first .. last has left to the limit.
+  [[nodiscard]] double room(int32_t first, int32_t last) const {
+    return limit_ - peak_.largest(first, last);
+  }
   [[nodiscard]] int32_t worst_stage() const { return peak_.where_largest(); }
   [[nodiscard]] int64_t peak() const { return peak(worst_stage()); }
   /// Op ids of the problem in order of execution.

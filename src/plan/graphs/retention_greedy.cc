@@ -74,6 +74,27 @@ bool keep_outputs(const StageGraph& graph, Retention& state, int32_t op, int32_t
   return state.settle();
 }
 
+bool may_keep_outputs(const StageGraph& graph, const Retention& state, int32_t op, int32_t stage) {
+  const auto runs = state.runs(stage);
+  int64_t let_go = 0;  // of what lives until the run, at most
+  for (const ArenaId input : graph.inputs[op]) {
+    if (std::binary_search(runs.begin(), runs.end(), graph.producer[input])) return true;
+    let_go += graph.bytes[input];
+  }
+  for (const ArenaId output : graph.outputs[op]) {
+    const auto touches = state.touches(output);
+    const auto found = touch_at(touches, stage);
+    if (found == touches.begin() || found == touches.end() || found->stage != stage) continue;
+    const bool is_needed =
+        found->reads > 0 || (stage < graph.op_count && state.is_retained(output, stage + 1));
+    const int32_t first = std::prev(found)->stage + 1;
+    if (!is_needed || first >= stage) continue;
+    const auto more = static_cast<double>(graph.bytes[output] - let_go);
+    if (more > state.room(first, stage - 1)) return false;
+  }
+  return true;
+}
+
 bool drop_until_fits(Retention& state, const std::vector<ArenaId>& storages) {
   struct Item {
     double price;
@@ -169,6 +190,7 @@ void fill_room(const StageGraph& graph, Retention& state) {
       if (is_stop_due()) return;
       const auto runs = state.runs(repeat.stage);
       if (!std::binary_search(runs.begin(), runs.end(), repeat.op)) continue;
+      if (!may_keep_outputs(graph, state, repeat.op, repeat.stage)) continue;
       const double cost = state.extra_cost();
       if (keep_outputs(graph, state, repeat.op, repeat.stage) && state.fits() &&
           state.extra_cost() < cost) {

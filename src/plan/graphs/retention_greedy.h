@@ -31,6 +31,11 @@ struct Gap {
 [[nodiscard]] bool keep_outputs(const StageGraph& graph, Retention& state, int32_t op,
                                 int32_t stage);
 
+/// Whether there may be room for that: exactly unless what the run reads is made for it or let go
+/// with it, which only a try can tell.
+[[nodiscard]] bool may_keep_outputs(const StageGraph& graph, const Retention& state, int32_t op,
+                                    int32_t stage);
+
 /// Drops gaps, least cost per byte of overflow first, until the limit holds; false where it got
 /// stuck.
 bool drop_until_fits(Retention& state, const std::vector<ArenaId>& storages);

@@ -283,7 +283,7 @@ class Ruiner {
     std::sort(order.begin(), order.end());
     for (const auto& [price, run] : order) {
       if (is_stop_due()) break;
-      if (!is_there(run)) continue;
+      if (!is_there(run) || !may_keep_outputs(graph_, state_, run.op, run.stage)) continue;
       const double cost = state_.extra_cost();
       const size_t mark = state_.mark();
       const bool is_valid = keep_outputs(graph_, state_, run.op, run.stage);
