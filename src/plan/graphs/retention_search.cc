@@ -58,10 +58,11 @@ struct Price {
 };
 constexpr Price kHigh{1, 1000};
 // Work of a search that somebody waits for, by ops.
-constexpr double kFewOps = 500;
-constexpr double kWorkOfOp = 24e3;
+constexpr double kFewOps = 200;
+constexpr double kWorkOfOp = 60e3;
 constexpr double kWorkOfMore = 8e3;
 constexpr int64_t kQuickSteps = 100'000;
+constexpr size_t kQuickRounds = 3;
 constexpr int32_t kCuts = 32;
 constexpr int32_t kCutsOfMany = 6;
 constexpr double kKeepShare = 0.5;  // of the moves look for a repeated run to take out
@@ -119,17 +120,33 @@ class Searcher {
       if (!start()) return {false, smallest_schedule_, smallest_peak_, 0};
     }
     Retention::Snapshot best = starts.empty() ? state_.snapshot() : starts.front().state;
-    if (limits_.effort == Effort::standard && best.extra_cost > 0) {
-      state_.restore(best);
+    if (limits_.effort == Effort::fast) return found(best);
+    const std::vector<Retention::Snapshot> begins = different(starts, best);
+    for (const Retention::Snapshot& begin : begins) {
+      if (is_stop_due() || best.extra_cost <= 0) break;
       RuinLimits limits;
-      limits.work = static_cast<int64_t>(quick_work());
+      limits.work = static_cast<int64_t>(quick_work() / static_cast<double>(begins.size()));
       limits.steps = kQuickSteps;
       limits.mean_cost = mean_cost_;
+      state_.restore(begin);
       if (ruin_and_recreate(graph_, state_, droppable_, random_, limits) &&
           state_.extra_cost() < best.extra_cost)
         best = state_.snapshot();
     }
     return found(best);
+  }
+
+  // The states from which a small graph is improved: what is decided while it is hot is a gamble.
+  [[nodiscard]] std::vector<Retention::Snapshot> different(const std::vector<Start>& starts,
+                                                           const Retention::Snapshot& best) const {
+    std::vector<Retention::Snapshot> states = {best};
+    const size_t most = graph_.op_count < kManyOps ? kQuickRounds : 1;
+    for (const Start& each : starts) {
+      if (states.size() < most && each.state.bits != states.back().bits)
+        states.push_back(each.state);
+    }
+    while (states.size() < most) states.push_back(best);
+    return states;
   }
 
   std::vector<Start> find() {
