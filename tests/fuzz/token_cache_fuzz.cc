@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "data/cache_format.h"
+#include "data/token_cache.h"
 #include "fuzz/fuzz.h"
 
 namespace snug::fuzz {
