@@ -87,8 +87,8 @@ TEST(ImageDecode, what_is_no_image_says_why) {
       {with(jpeg, jpeg.find("\xFF\xC0") + 4, "\x0c"), "the JPEG has 12 bits a value; 8 are read"},
       {with(jpeg, jpeg.find("\xFF\xC0") + 9, "\x02"), "the JPEG has 2 colours"},
   };
-  for (const auto& [file, what] : cases)
-    expect_error([&] { (void)decoded(file); }, ErrorCode::bad_data, what);
+  for (const auto& each : cases)
+    expect_error([&] { (void)decoded(each.first); }, ErrorCode::bad_data, each.second);
 }
 
 TEST(Resample, every_filter_is_pillows_to_the_byte) {

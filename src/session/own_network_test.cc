@@ -256,9 +256,10 @@ TEST(OwnNetwork, sums_maxima_and_products_over_padded_places_are_refused_without
        [](NetworkBuilder& b, const Tensor& x, const Tensor& mask) {
          return reduce_sum(pad(slice(x, 1, 1, b.length()), 1, 0, 1) * mask, {1});
        }}};
-  for (const auto& [text, pool] : refused) {
-    const std::string said =
-        refusal([&] { (void)plan_network(pooled(pool), options); }, ErrorCode::invalid_graph);
+  for (const auto& each : refused) {
+    const std::string said = refusal([&] { (void)plan_network(pooled(each.second), options); },
+                                     ErrorCode::invalid_graph);
+    const auto& text = each.first;
     EXPECT_NE(said.find(text), std::string::npos) << said;
   }
   const std::vector<Pool> taken = {

@@ -24,10 +24,13 @@ struct NearSchedule {
   std::vector<OpId> schedule;
 };
 
-// A block's ops run again as a whole, whatever another has written over meanwhile.
-bool has_forward_in_place(const ProblemIndex& index) {
-  for (const OpId id : index.forward_ids()) {
-    if (!index.op(id).reuses.empty()) return true;
+// A block's ops run again with what the forward part made, whatever was written over meanwhile.
+bool writes_over_forward(const ProblemIndex& index) {
+  for (const OpId id : index.op_ids()) {
+    for (const auto& [output, input] : index.op(id).reuses) {
+      if (index.producer[input] != kNone && index.producer[input] < index.backward_begin)
+        return true;
+    }
   }
   return false;
 }
@@ -67,7 +70,7 @@ std::vector<std::vector<OpId>> table_schedules(const Problem& problem, int64_t b
   std::vector<NearSchedule> found;
   for (size_t i = 0; i < std::min(block_sizes, kSmallShares.size()); ++i) {
     const Workshop shop(problem, {.small_share = kSmallShares[i]});
-    if (!shop.has_chain() || has_forward_in_place(shop.index)) return {};
+    if (!shop.has_chain() || writes_over_forward(shop.index)) return {};
     std::vector<NearSchedule> of_table;
     add_around(shop, budget_bytes, of_table);
     std::stable_sort(

@@ -12,7 +12,8 @@
 namespace snug::plan {
 
 /// With first runs in the given order; nearest to the budget first, above it and below. None where
-/// the problem has no backward part, or a forward op that writes in the place of its input.
+/// the problem has no backward part, or an op that writes in the
+/// place of what the forward part made.
 [[nodiscard]] std::vector<std::vector<OpId>> table_schedules(const Problem& problem,
                                                              int64_t budget_bytes,
                                                              size_t block_sizes);

@@ -58,8 +58,8 @@ struct Price {
 };
 constexpr Price kHigh{1, 1000};
 // Work of a search that somebody waits for, by ops.
-constexpr double kFewOps = 200;
-constexpr double kWorkOfOp = 60e3;
+constexpr double kFewOps = 60;
+constexpr double kWorkOfOp = 200e3;
 constexpr double kWorkOfMore = 8e3;
 constexpr int64_t kQuickSteps = 100'000;
 constexpr size_t kQuickRounds = 3;
@@ -122,16 +122,18 @@ class Searcher {
     Retention::Snapshot best = starts.empty() ? state_.snapshot() : starts.front().state;
     if (limits_.effort == Effort::fast) return found(best);
     const std::vector<Retention::Snapshot> begins = different(starts, best);
-    for (const Retention::Snapshot& begin : begins) {
+    const double shortest = 2.0 / static_cast<double>(begins.size() * (begins.size() + 1));
+    for (size_t i = 0; i < begins.size(); ++i) {
       if (is_stop_due() || best.extra_cost <= 0) break;
       RuinLimits limits;
-      limits.work = static_cast<int64_t>(quick_work() / static_cast<double>(begins.size()));
+      limits.work = static_cast<int64_t>(quick_work() * shortest * static_cast<double>(i + 1));
       limits.steps = kQuickSteps;
       limits.mean_cost = mean_cost_;
-      state_.restore(begin);
-      if (ruin_and_recreate(graph_, state_, droppable_, random_, limits) &&
-          state_.extra_cost() < best.extra_cost)
-        best = state_.snapshot();
+      state_.restore(begins[i]);
+      const bool is_better = ruin_and_recreate(graph_, state_, droppable_, random_, limits) &&
+                             state_.extra_cost() < best.extra_cost;
+      if (is_better) best = state_.snapshot();
+      if (i == 0 && !is_better) break;  // a table has found it, or nothing will
     }
     return found(best);
   }
@@ -153,7 +155,7 @@ class Searcher {
     const Retention::Snapshot keep_all = state_.snapshot();
     StartLimits limits;
     limits.cuts = graph_.op_count < kManyOps ? kCuts : kCutsOfMany;
-    limits.work = static_cast<int64_t>(quick_work() / 2);
+    limits.work = static_cast<int64_t>(limits_.factor * quick_work() / 2);
     limits.mean_cost = mean_cost_;
     std::vector<Start> starts =
         find_starts(index_, graph_, state_, droppable_, limits_.schedules, random_, limits);
