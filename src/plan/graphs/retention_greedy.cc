@@ -163,7 +163,8 @@ bool clear_peaks(const StageGraph& graph, Retention& state, const std::vector<Ar
   return true;
 }
 
-void fill_room(const StageGraph& graph, Retention& state) {
+void fill_room(const StageGraph& graph, Retention& state, int64_t most_work) {
+  const int64_t begin = state.work();
   struct Run {
     double price;
     int32_t op;
@@ -187,7 +188,7 @@ void fill_room(const StageGraph& graph, Retention& state) {
                      [](const Run& a, const Run& b) { return a.price > b.price; });
     bool is_changed = false;
     for (const Run& repeat : repeats) {
-      if (is_stop_due()) return;
+      if (is_stop_due() || state.work() - begin >= most_work) return;
       const auto runs = state.runs(repeat.stage);
       if (!std::binary_search(runs.begin(), runs.end(), repeat.op)) continue;
       if (!may_keep_outputs(graph, state, repeat.op, repeat.stage)) continue;

@@ -44,8 +44,9 @@ bool drop_until_fits(Retention& state, const std::vector<ArenaId>& storages);
 /// stuck.
 bool clear_peaks(const StageGraph& graph, Retention& state, const std::vector<ArenaId>& storages);
 
-/// Takes out repeated runs while the limit holds, most cost per byte and stage first.
-void fill_room(const StageGraph& graph, Retention& state);
+/// Takes out repeated runs while the limit holds, most cost per byte and stage first, in at most so
+/// much work (Retention::work).
+void fill_room(const StageGraph& graph, Retention& state, int64_t most_work = INT64_MAX);
 
 /// Lowers the peak to the state's limit, by 5 % at a time and later by less: `reach` changes the
 /// state until it fits a limit on the way and tells whether it does; `try_harder` tells after a

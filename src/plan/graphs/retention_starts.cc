@@ -17,6 +17,9 @@ namespace {
 // Shares of the limit: a cut does not see what the moment's neighbours need.
 constexpr double kShares[] = {1, 0.95, 0.9, 0.8};
 
+constexpr double kMostOfBest = 3;
+constexpr int64_t kFewestStarts = 4;  // for which the work is enough
+
 // A state on its way to the limit.
 struct Draft {
   Retention::Snapshot state;
@@ -91,16 +94,25 @@ class StartFinder {
                      [](const Draft& a, const Draft& b) { return a.distance < b.distance; });
     if (drafts_.size() > count) drafts_.resize(count);
     for (const Draft& draft : drafts_) {
-      if (is_stop_due() || (!starts_.empty() && state_.work() - begin_ >= limits_.work)) break;
+      const int64_t left = limits_.work - (state_.work() - begin_);
+      if (is_stop_due() || (!starts_.empty() && left <= 0)) break;
+      // What is so dear would take longest to fill, and end where others begin.
+      if (!starts_.empty() && draft.state.extra_cost > kMostOfBest * cheapest()) continue;
       state_.restore(draft.state);
       RuinLimits none;
       none.work = 1;
       none.mean_cost = limits_.mean_cost;
       if (!ruin_and_recreate(graph_, state_, droppable_, random_, none)) continue;
-      fill_room(graph_, state_);
+      fill_room(graph_, state_, std::max(left, limits_.work / kFewestStarts));
       starts_.push_back({state_.snapshot(), state_.peak()});
     }
     drafts_.clear();
+  }
+
+  [[nodiscard]] double cheapest() const {
+    double cost = starts_.front().state.extra_cost;
+    for (const Start& each : starts_) cost = std::min(cost, each.state.extra_cost);
+    return cost;
   }
 
   const ProblemIndex& index_;
