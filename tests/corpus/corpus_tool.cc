@@ -81,6 +81,8 @@ int remat(const std::string& path) {
   for (const int percent : {60, 30}) {
     const int64_t budget = bound + (keep_all.load_bytes - bound) * percent / 100;
     plan::RematLimits limits;
+    limits.effort = plan::Effort::best;
+    limits.factor = 0.2;
     const plan::RematResult result = plan::solve_remat(problem, budget, limits);
     const std::string name = "_at_" + std::to_string(percent);
     print("peak_over_budget" + name,

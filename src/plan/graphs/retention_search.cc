@@ -57,14 +57,18 @@ struct Price {
   double last = 0;
 };
 constexpr Price kHigh{1, 1000};
-// Work of a search that somebody waits for, by ops.
-constexpr double kFewOps = 60;
+// Work of a search that somebody waits for: up to a second below kManyOps, three at 5,000 ops. A
+// unit of it takes less time in a small graph, whose stages are short.
+constexpr int32_t kFewOps = 200;
 constexpr double kWorkOfOp = 200e3;
-constexpr double kWorkOfMore = 8e3;
+constexpr double kMostWorkOfFew = 12e6;
+constexpr double kWorkOfMany = 6e6;
+constexpr double kWorkOfMore = 2e3;
 constexpr int64_t kQuickSteps = 100'000;
 constexpr size_t kQuickRounds = 3;
 constexpr int32_t kCuts = 32;
 constexpr int32_t kCutsOfMany = 6;
+constexpr double kDearestOfMany = 3;
 constexpr double kKeepShare = 0.5;  // of the moves look for a repeated run to take out
 
 class Searcher {
@@ -125,13 +129,9 @@ class Searcher {
     const double shortest = 2.0 / static_cast<double>(begins.size() * (begins.size() + 1));
     for (size_t i = 0; i < begins.size(); ++i) {
       if (is_stop_due() || best.extra_cost <= 0) break;
-      RuinLimits limits;
-      limits.work = static_cast<int64_t>(quick_work() * shortest * static_cast<double>(i + 1));
-      limits.steps = kQuickSteps;
-      limits.mean_cost = mean_cost_;
+      const double length = quick_work() * shortest * static_cast<double>(i + 1) / kRuinWork;
       state_.restore(begins[i]);
-      const bool is_better = ruin_and_recreate(graph_, state_, droppable_, random_, limits) &&
-                             state_.extra_cost() < best.extra_cost;
+      const bool is_better = improve(length) && state_.extra_cost() < best.extra_cost;
       if (is_better) best = state_.snapshot();
       if (i == 0 && !is_better) break;  // a table has found it, or nothing will
     }
@@ -142,7 +142,7 @@ class Searcher {
   [[nodiscard]] std::vector<Retention::Snapshot> different(const std::vector<Start>& starts,
                                                            const Retention::Snapshot& best) const {
     std::vector<Retention::Snapshot> states = {best};
-    const size_t most = graph_.op_count < kManyOps ? kQuickRounds : 1;
+    const size_t most = graph_.op_count <= kFewOps ? kQuickRounds : 1;
     for (const Start& each : starts) {
       if (states.size() < most && each.state.bits != states.back().bits)
         states.push_back(each.state);
@@ -157,6 +157,7 @@ class Searcher {
     limits.cuts = graph_.op_count < kManyOps ? kCuts : kCutsOfMany;
     limits.work = static_cast<int64_t>(limits_.factor * quick_work() / 2);
     limits.mean_cost = mean_cost_;
+    if (graph_.op_count >= kManyOps) limits.dearest = kDearestOfMany;
     std::vector<Start> starts =
         find_starts(index_, graph_, state_, droppable_, limits_.schedules, random_, limits);
     state_.restore(keep_all);
@@ -166,7 +167,8 @@ class Searcher {
   // The work of a search that somebody waits for.
   [[nodiscard]] double quick_work() const {
     const auto ops = static_cast<double>(graph_.op_count);
-    return std::min(ops, kFewOps) * kWorkOfOp + std::max(0.0, ops - kFewOps) * kWorkOfMore;
+    if (graph_.op_count <= kFewOps) return std::min(kMostWorkOfFew, ops * kWorkOfOp);
+    return kWorkOfMany + ops * kWorkOfMore;
   }
 
   void take_better(double length, Retention::Snapshot& best) {
@@ -181,7 +183,9 @@ class Searcher {
   bool improve(double length) {
     RuinLimits limits;
     limits.work = static_cast<int64_t>(limits_.factor * length * kRuinWork);
-    limits.steps = static_cast<int64_t>(limits_.factor * length * kRuinSteps);
+    limits.steps = limits_.effort == Effort::best
+                       ? static_cast<int64_t>(limits_.factor * length * kRuinSteps)
+                       : kQuickSteps;
     limits.mean_cost = mean_cost_;
     return ruin_and_recreate(graph_, state_, droppable_, random_, limits);
   }

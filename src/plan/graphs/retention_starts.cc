@@ -17,7 +17,6 @@ namespace {
 // Shares of the limit: a cut does not see what the moment's neighbours need.
 constexpr double kShares[] = {1, 0.95, 0.9, 0.8};
 
-constexpr double kMostOfBest = 3;
 constexpr int64_t kFewestStarts = 4;  // for which the work is enough
 
 // A state on its way to the limit.
@@ -96,8 +95,7 @@ class StartFinder {
     for (const Draft& draft : drafts_) {
       const int64_t left = limits_.work - (state_.work() - begin_);
       if (is_stop_due() || (!starts_.empty() && left <= 0)) break;
-      // What is so dear would take longest to fill, and end where others begin.
-      if (!starts_.empty() && draft.state.extra_cost > kMostOfBest * cheapest()) continue;
+      if (!starts_.empty() && draft.state.extra_cost > limits_.dearest * cheapest()) continue;
       state_.restore(draft.state);
       RuinLimits none;
       none.work = 1;

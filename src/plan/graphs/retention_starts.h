@@ -26,6 +26,9 @@ struct StartLimits {
   int32_t cuts = 0;  // that are tried for each moment, those nearest to the limit
   int64_t work = 0;  // Retention::work of all together; at least one start is tried
   double mean_cost = 1;
+  /// Drafts that cost so many times what the best start does are left out: they take longest to
+  /// fill, and end where others begin.
+  double dearest = 1e300;
 };
 
 struct Start {
