@@ -115,8 +115,9 @@ UnaryRow find_unary_row(const std::string& op, const std::string& approximate) {
 
 GradRow find_grad_row(const std::string& op, const std::string& approximate) {
   if (op == "relu_grad") return HWY_DYNAMIC_DISPATCH(relu_grad_row);
-  return approximate == "tanh" ? HWY_DYNAMIC_DISPATCH(gelu_grad_tanh_row)
-                               : HWY_DYNAMIC_DISPATCH(gelu_grad_exact_row);
+  if (op == "gelu_grad" && approximate == "tanh") return HWY_DYNAMIC_DISPATCH(gelu_grad_tanh_row);
+  if (op == "gelu_grad") return HWY_DYNAMIC_DISPATCH(gelu_grad_exact_row);
+  return nullptr;
 }
 
 }  // namespace snug
