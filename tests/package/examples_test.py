@@ -36,7 +36,8 @@ def check(folder, name, updates):
     assert below.returncode == 2 and re.search("proof:|no plan found:", below.stderr), below.stderr
     whole = run(folder, name, "1GiB", updates)
     keep_all, wanted = result_of(whole)
-    assert re.search(r"recompute +keep-all", whole.stdout), whole.stdout
+    # Nothing runs again, but for what is faster made again than written to memory and read back.
+    assert re.search(r"recompute +(keep-all|budget: (-|\+0\.0))", whole.stdout), whole.stdout
     largest = smallest + keep_all
     seen = set()
     for i in range(BUDGETS):
