@@ -46,8 +46,7 @@ std::string RematReport::refusal() const {
     return fmt::format(
         "no schedule fits {} bytes: what is kept at the end and the operands of op '{}', which "
         "makes the last of it, need {} bytes at once; the smallest peak found is {} bytes ({} "
-        "above "
-        "that bound)",
+        "above that bound)",
         budget_bytes, lower_bound_op, lower_bound_peak_bytes, peak_bytes, percent(gap));
   }
   if (!proof.empty()) {

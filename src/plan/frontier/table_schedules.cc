@@ -24,6 +24,12 @@ struct NearSchedule {
   std::vector<OpId> schedule;
 };
 
+void sort_nearest_first(std::vector<NearSchedule>& schedules) {
+  std::stable_sort(
+      schedules.begin(), schedules.end(),
+      [](const NearSchedule& a, const NearSchedule& b) { return a.distance < b.distance; });
+}
+
 // A block's ops run again with what the forward part made, whatever was written over meanwhile.
 bool writes_over_forward(const ProblemIndex& index) {
   for (const OpId id : index.op_ids()) {
@@ -56,8 +62,11 @@ void add_around(const Workshop& shop, int64_t budget_bytes, std::vector<NearSche
   size_t high = budgets.size();
   while (low < high) {
     const size_t middle = low + (high - low) / 2;
-    (load_at(middle) <= budget_bytes ? low : high) =
-        load_at(middle) <= budget_bytes ? middle + 1 : middle;
+    if (load_at(middle) <= budget_bytes) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
   }
   for (size_t at = low > 2 ? low - 2 : 0; at < std::min(budgets.size(), low + 2); ++at)
     (void)load_at(at);
@@ -73,15 +82,11 @@ std::vector<std::vector<OpId>> table_schedules(const Problem& problem, int64_t b
     if (!shop.has_chain() || writes_over_forward(shop.index)) return {};
     std::vector<NearSchedule> of_table;
     add_around(shop, budget_bytes, of_table);
-    std::stable_sort(
-        of_table.begin(), of_table.end(),
-        [](const NearSchedule& a, const NearSchedule& b) { return a.distance < b.distance; });
+    sort_nearest_first(of_table);
     if (of_table.size() > kMostOfTable) of_table.resize(kMostOfTable);
     for (NearSchedule& each : of_table) found.push_back(std::move(each));
   }
-  std::stable_sort(found.begin(), found.end(), [](const NearSchedule& a, const NearSchedule& b) {
-    return a.distance < b.distance;
-  });
+  sort_nearest_first(found);
   std::vector<std::vector<OpId>> schedules;
   for (NearSchedule& each : found) {
     if (std::find(schedules.begin(), schedules.end(), each.schedule) == schedules.end())

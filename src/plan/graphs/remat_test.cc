@@ -154,7 +154,7 @@ TEST(Starts, Only_what_a_cut_keeps_is_in_memory_at_its_moment) {
     const int32_t stage = loss.number();  // in the given order
     const int64_t peak = analyse(problem, given_order(problem)).load_bytes;
     const std::vector<ArenaId> storages = droppable(graph);
-    for (const std::vector<StorageId>& kept : kept_sets(index, loss, peak / 2)) {
+    for (const std::vector<StorageId>& kept : kept_sets(index, loss, std::vector{peak / 2})) {
       Retention state(graph, peak / 2);
       if (!keep_across(graph, state, storages, stage, kept)) continue;
       expect_state_is_exact(problem, state);

@@ -111,8 +111,6 @@ bool Retention::drop_all() {
 }
 
 bool Retention::take(std::span<const OpId> schedule) {
-  IdVector<OpId, int32_t> stage_of_op(graph_.op_count, 0);
-  for (int32_t t = 0; t < graph_.op_count; ++t) stage_of_op[graph_.op_ids[t]] = t;
   const Snapshot before = snapshot();
   std::fill(bits_.begin(), bits_.end(), 0);
   IdVector<ArenaId, int32_t> made_in(graph_.bytes.size(), -1);  // the stage of the newest making
@@ -122,7 +120,7 @@ bool Retention::take(std::span<const OpId> schedule) {
   int32_t stage = 0;
   bool is_in_order = true;
   for (const OpId each : schedule) {
-    const int32_t op = stage_of_op[each];
+    const int32_t op = graph_.stage_of[each];
     is_in_order = is_in_order && op <= stage;
     for (const ArenaId input : graph_.inputs[op]) read(input, stage);
     for (const ArenaId output : graph_.outputs[op]) made_in[output] = stage;

@@ -59,8 +59,10 @@ std::vector<ArenaId> droppable(const StageGraph& graph) {
   return result;
 }
 
-bool keep_outputs(const StageGraph& graph, Retention& state, int32_t op, int32_t stage) {
-  // All together: one alone would be let go again, since the run makes it anyway.
+// The gaps that a repeated run ends: from each output that is needed of it back to where that was
+// last there.
+static std::vector<Gap> gaps_before(const StageGraph& graph, const Retention& state, int32_t op,
+                                    int32_t stage) {
   std::vector<Gap> gaps;
   for (const ArenaId output : graph.outputs[op]) {
     const auto touches = state.touches(output);
@@ -70,7 +72,13 @@ bool keep_outputs(const StageGraph& graph, Retention& state, int32_t op, int32_t
         found->reads > 0 || (stage < graph.op_count && state.is_retained(output, stage + 1));
     if (is_needed) gaps.push_back({output, std::prev(found)->stage, stage});
   }
-  for (const Gap& gap : gaps) state.plan(gap.storage, gap.begin + 1, gap.end, true);
+  return gaps;
+}
+
+bool keep_outputs(const StageGraph& graph, Retention& state, int32_t op, int32_t stage) {
+  // All together: one alone would be let go again, since the run makes it anyway.
+  for (const Gap& gap : gaps_before(graph, state, op, stage))
+    state.plan(gap.storage, gap.begin + 1, gap.end, true);
   return state.settle();
 }
 
@@ -81,16 +89,10 @@ bool may_keep_outputs(const StageGraph& graph, const Retention& state, int32_t o
     if (std::binary_search(runs.begin(), runs.end(), graph.producer[input])) return true;
     let_go += graph.bytes[input];
   }
-  for (const ArenaId output : graph.outputs[op]) {
-    const auto touches = state.touches(output);
-    const auto found = touch_at(touches, stage);
-    if (found == touches.begin() || found == touches.end() || found->stage != stage) continue;
-    const bool is_needed =
-        found->reads > 0 || (stage < graph.op_count && state.is_retained(output, stage + 1));
-    const int32_t first = std::prev(found)->stage + 1;
-    if (!is_needed || first >= stage) continue;
-    const auto more = static_cast<double>(graph.bytes[output] - let_go);
-    if (more > state.room(first, stage - 1)) return false;
+  for (const Gap& gap : gaps_before(graph, state, op, stage)) {
+    if (gap.begin + 1 >= stage) continue;
+    const auto more = static_cast<double>(graph.bytes[gap.storage] - let_go);
+    if (more > state.room(gap.begin + 1, stage - 1)) return false;
   }
   return true;
 }

@@ -107,11 +107,9 @@ class Searcher {
       if (round > 0) come_from_below(round, rounds.length * kTightLength);
       take_better(rounds.length, best);
     }
-    for (const Start& each : starts) {
-      if (is_stop_due() || best.extra_cost <= 0) break;
-      state_.restore(each.state);
+    if (!starts.empty() && !is_stop_due() && best.extra_cost > 0) {
+      state_.restore(starts.front().state);
       take_better(rounds.length, best);
-      break;
     }
     return found(best);
   }

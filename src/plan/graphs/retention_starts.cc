@@ -35,10 +35,7 @@ class StartFinder {
         droppable_(droppable),
         random_(random),
         limits_(limits),
-        keep_all_(state.snapshot()),
-        stage_of_op_(index.problem.ops.size(), 0) {
-    for (int32_t t = 0; t < graph.op_count; ++t) stage_of_op_[graph.op_ids[t]] = t;
-  }
+        keep_all_(state.snapshot()) {}
 
   void add_schedules(std::span<const std::vector<OpId>> schedules) {
     for (const std::vector<OpId>& schedule : schedules) {
@@ -65,18 +62,13 @@ class StartFinder {
 
  private:
   void add_cuts_at(OpId moment) {
-    std::vector<std::vector<StorageId>> sets;
-    for (const double share : kShares) {
-      const auto room = static_cast<int64_t>(share * static_cast<double>(state_.limit_bytes()));
-      for (auto& kept : kept_sets(index_, moment, room)) {
-        if (std::find(sets.begin(), sets.end(), kept) == sets.end())
-          sets.push_back(std::move(kept));
-      }
-    }
-    for (const std::vector<StorageId>& kept : sets) {
+    std::vector<int64_t> budgets;
+    for (const double share : kShares)
+      budgets.push_back(static_cast<int64_t>(share * static_cast<double>(state_.limit_bytes())));
+    for (const std::vector<StorageId>& kept : kept_sets(index_, moment, budgets)) {
       if (is_stop_due()) return;
       state_.restore(keep_all_);
-      if (keep_across(graph_, state_, droppable_, stage_of_op_[moment], kept)) add_draft();
+      if (keep_across(graph_, state_, droppable_, graph_.stage_of[moment], kept)) add_draft();
     }
     settle_drafts(static_cast<size_t>(limits_.cuts));
   }
@@ -120,7 +112,6 @@ class StartFinder {
   Random& random_;
   const StartLimits& limits_;
   Retention::Snapshot keep_all_;
-  IdVector<OpId, int32_t> stage_of_op_;
   int64_t begin_ = state_.work();
   std::vector<Draft> drafts_;
   std::vector<Start> starts_;

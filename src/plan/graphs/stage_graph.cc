@@ -9,7 +9,10 @@
 namespace snug::plan {
 
 StageGraph::StageGraph(const ProblemIndex& index, IndexSpan<const OpId> order)
-    : op_count(index.op_count()), op_ids(order.begin(), order.end()) {
+    : op_count(index.op_count()),
+      op_ids(order.begin(), order.end()),
+      stage_of(index.op_count(), 0) {
+  for (int32_t t = 0; t < op_count; ++t) stage_of[order[t]] = t;
   IdVector<StorageId, ArenaId> compact(index.storage_count());
   for (int32_t t = 0; t < op_count; ++t) {
     for (const StorageId id : index.op(order[t]).outputs) {

@@ -44,6 +44,7 @@ struct StageGraph {
 
   int32_t op_count = 0;                      // stages 0 .. op_count; the last one has no op
   IndexVector<OpId> op_ids;                  // per op: its id in the problem
+  IdVector<OpId, int32_t> stage_of;          // the op's own: that of its first run
   IdVector<ArenaId, StorageId> storage_ids;  // in the problem
   RaggedArray<ArenaId> inputs;               // per stage
   RaggedArray<ArenaId> outputs;              // per stage

@@ -318,13 +318,15 @@ double lower_bound_seconds(const Problem& problem, int64_t arena_budget_bytes) {
 }
 
 std::vector<std::vector<StorageId>> kept_sets(const ProblemIndex& index, OpId moment,
-                                              int64_t budget_bytes) {
+                                              std::span<const int64_t> budgets) {
   if (moment == index.end_op() || index.problem.ops.size() > kMostCutOps) return {};
   MomentBound bound(index, moment, 0);
-  (void)bound.extra_seconds(budget_bytes);
   std::vector<std::vector<StorageId>> sets;
-  for (std::vector<StorageId>& kept : bound.take_kept()) {
-    if (std::find(sets.begin(), sets.end(), kept) == sets.end()) sets.push_back(std::move(kept));
+  for (const int64_t budget_bytes : budgets) {
+    (void)bound.extra_seconds(budget_bytes);
+    for (std::vector<StorageId>& kept : bound.take_kept()) {
+      if (std::find(sets.begin(), sets.end(), kept) == sets.end()) sets.push_back(std::move(kept));
+    }
   }
   return sets;
 }

@@ -36,9 +36,9 @@ namespace snug::plan {
 [[nodiscard]] OpId loss_instant(const ProblemIndex& index);
 
 /// What the cuts keep that bound the seconds at the first run of `moment`: for each price per byte
-/// that the bound tries within the budget, the storages that are in memory then and read later.
-/// Good places to begin a search, best ones last.
+/// that the bound tries within each of the budgets, the storages that are in memory then and read
+/// later. Good places to begin a search, best ones last.
 [[nodiscard]] std::vector<std::vector<StorageId>> kept_sets(const ProblemIndex& index, OpId moment,
-                                                            int64_t budget_bytes);
+                                                            std::span<const int64_t> budgets);
 
 }  // namespace snug::plan
