@@ -199,6 +199,27 @@ WorkingSetBound working_set_bound(const Problem& problem) {
   return bound;
 }
 
+// Bytes that lie beside storages which are all live at one moment: whichever op makes the last of
+// them has all of them beside its other operands. No op where none of them is made.
+static WorkingSetBound beside_last(const Problem& problem,
+                                   const IdVector<StorageId, bool>& is_together) {
+  WorkingSetBound last;
+  for (const OpId id : problem.ops.ids()) {
+    const Op& op = problem.ops[id];
+    const bool makes_one = std::any_of(op.outputs.begin(), op.outputs.end(),
+                                       [&](StorageId output) { return is_together[output]; });
+    if (!makes_one) continue;
+    int64_t own = 0;
+    for (const auto* operands : {&op.inputs, &op.outputs}) {
+      for (const StorageId operand : *operands)
+        own += is_together[operand] ? problem.storages[operand].bytes : 0;
+    }
+    const int64_t beside = std::max<int64_t>(0, operand_bytes(problem, op) - own);
+    if (last.op == kNone || beside < last.bytes) last = {beside, id};
+  }
+  return last;
+}
+
 WorkingSetBound working_set_bound_beyond(const Problem& problem,
                                          std::span<const StorageId> together) {
   IdVector<StorageId, bool> is_together(problem.storages.size(), false);
@@ -209,22 +230,10 @@ WorkingSetBound working_set_bound_beyond(const Problem& problem,
   }
   WorkingSetBound bound = working_set_bound(problem);
   bound.bytes = std::max<int64_t>(0, bound.bytes - shared);
-  // Whichever op makes the last of them has all of them beside its other operands.
-  WorkingSetBound last;
-  for (const OpId id : problem.ops.ids()) {
-    const Op& op = problem.ops[id];
-    int64_t own = 0;
-    for (const StorageId output : op.outputs) {
-      if (is_together[output]) own += problem.storages[output].bytes;
-    }
-    if (own == 0) continue;
-    const int64_t beside = operand_bytes(problem, op) - own;
-    if (last.op == kNone || beside < last.bytes) last = {beside, id};
-  }
+  const WorkingSetBound last = beside_last(problem, is_together);
   return last.bytes > bound.bytes ? last : bound;
 }
 
-// Whichever op makes the last of what is kept has all the rest of it beside its operands.
 static WorkingSetBound kept_set_bound(const Problem& problem) {
   IdVector<StorageId, bool> is_kept(problem.storages.size(), false);
   int64_t kept_bytes = 0;
@@ -233,21 +242,9 @@ static WorkingSetBound kept_set_bound(const Problem& problem) {
     is_kept[id] = true;
     kept_bytes += problem.storages[id].bytes;
   }
-  WorkingSetBound last;
-  for (const OpId id : problem.ops.ids()) {
-    const Op& op = problem.ops[id];
-    const bool makes_kept = std::any_of(op.outputs.begin(), op.outputs.end(),
-                                        [&](StorageId output) { return is_kept[output]; });
-    if (!makes_kept) continue;
-    int64_t own = 0;
-    for (const auto* operands : {&op.inputs, &op.outputs}) {
-      for (const StorageId operand : *operands)
-        own += is_kept[operand] ? problem.storages[operand].bytes : 0;
-    }
-    const int64_t bytes = kept_bytes + std::max<int64_t>(0, operand_bytes(problem, op) - own);
-    if (last.op == kNone || bytes < last.bytes) last = {bytes, id, BoundProof::kept};
-  }
-  return last;
+  const WorkingSetBound last = beside_last(problem, is_kept);
+  if (last.op == kNone) return {};
+  return {kept_bytes + last.bytes, last.op, BoundProof::kept};
 }
 
 WorkingSetBound pinned_set_bound(const Problem& problem) {
