@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,6 +28,15 @@ struct RematRequest {
   const std::atomic<bool>* cancel = nullptr;
 };
 
+/// What a boundary between forward and backward part parts.
+struct RematParts {
+  int64_t boundary_step = 0;       // how many steps of the schedule lie in the forward part
+  int64_t forward_peak_bytes = 0;  // with the part's base
+  int64_t backward_peak_bytes = 0;
+  int64_t crossing_bytes = 0;
+  std::vector<std::string> crossing;  // storages in memory on both sides; views by what holds them
+};
+
 struct RematReport {
   bool fits = false;  // where not: the peak, the cost and the schedule are those of the smallest
                       // peak found
@@ -40,7 +50,7 @@ struct RematReport {
   double overhead = 0;                 // cost / base_cost - 1
   double lower_bound_cost = 0;         // no schedule within the budget costs less
   int64_t lower_bound_peak_bytes = 0;  // no schedule has a smaller peak
-  std::string lower_bound_op;          // the op that proves it
+  std::string lower_bound_op;  // the op that proves it; empty: the boundary and the bases do
   /// What that bound counts: "op", the op's operands; "pinned", these and what cannot be made again
   /// and must lie beside them; "kept", what is kept at the end beside the op that makes the last of
   /// it. Empty where the budget is not below the bound.
@@ -48,6 +58,7 @@ struct RematReport {
   double gap = 0;  // cost / lower_bound_cost - 1; where nothing fits, of peak and its bound
   double seconds = 0;
   std::vector<std::string> schedule;  // op ids in order, repeats included
+  std::optional<RematParts> parts;    // where the problem has a boundary
 
   /// Where nothing fits: why, in one line.
   [[nodiscard]] std::string refusal() const;
@@ -77,15 +88,18 @@ struct RematCurve {
 struct RematCheck {
   std::vector<std::string> violations;  // empty: the schedule is valid
   int64_t peak_bytes = 0;
-  std::string peak_op;
+  std::string peak_op;  // empty: the peak is at the boundary
   double cost = 0;
   double base_cost = 0;
   int64_t steps = 0;
+  std::optional<RematParts> parts;  // where the problem has a boundary
   [[nodiscard]] std::string to_json() const;
   [[nodiscard]] std::string to_text() const;
 };
 
-/// Replays a schedule: a JSON list of op ids, or an object with such a list named "schedule".
+/// Replays a schedule: a JSON list of op ids, or an object with such a list named "schedule" and,
+/// where the problem has a boundary, its "boundary_step". Without that the boundary is where the
+/// peak is smallest.
 [[nodiscard]] RematCheck check_remat(const std::string& problem_file,
                                      const std::string& schedule_file);
 

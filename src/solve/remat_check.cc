@@ -2,8 +2,14 @@
 #include "solve/remat_check.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
+#include <string>
+#include <vector>
+
+#include "solve/remat_bytes.h"
 
 namespace snug::solve {
 namespace {
@@ -15,14 +21,14 @@ constexpr size_t kMaxViolations = 20;
 
 class Replayer {
  public:
-  Replayer(const plan::Problem& problem, const std::vector<std::string>& schedule)
-      : problem_(problem) {
+  Replayer(const plan::Problem& problem, const ScheduleFile& schedule)
+      : problem_(problem), given_boundary_(schedule.boundary_step) {
     std::map<std::string, const Op*> by_name;
     for (const Op& op : problem.ops) by_name[op.name] = &op;
-    for (size_t step = 0; step < schedule.size(); ++step) {
-      const auto found = by_name.find(schedule[step]);
+    for (size_t step = 0; step < schedule.ops.size(); ++step) {
+      const auto found = by_name.find(schedule.ops[step]);
       if (found == by_name.end()) {
-        violation(step, "there is no op \"" + schedule[step] + "\"");
+        violation(step, "there is no op \"" + schedule.ops[step] + "\"");
       } else {
         steps_.push_back(found->second);
       }
@@ -34,9 +40,21 @@ class Replayer {
     for (const Op& op : problem_.ops) result_.base_cost += op.seconds;
     if (!result_.violations.empty()) return result_;
     check_counts();
+    check_listed_order();
     check_reads();
+    int64_t boundary = 0;
+    if (problem_.boundary) {
+      boundary = given_boundary_ ? *given_boundary_ : best_boundary();
+      check_boundary(static_cast<size_t>(boundary));
+    } else if (given_boundary_) {
+      violation(static_cast<size_t>(*given_boundary_),
+                "the schedule says that the boundary lies here, and the problem has none");
+    }
     if (!result_.violations.empty()) return result_;
-    measure();
+    const CountedBytes counted = ByteCount(problem_, steps_).count(boundary);
+    result_.peak_bytes = counted.peak_bytes;
+    result_.peak_op = counted.peak_op;
+    result_.parts = counted.parts;
     return result_;
   }
 
@@ -50,15 +68,25 @@ class Replayer {
   static bool has(const std::vector<StorageId>& ids, StorageId id) {
     return std::find(ids.begin(), ids.end(), id) != ids.end();
   }
+  [[nodiscard]] bool is_view(StorageId id) const { return problem_.storages[id].view_of != kNone; }
+  // The storage that holds the bytes of a view.
+  [[nodiscard]] StorageId holder(StorageId id) const {
+    while (is_view(id)) id = problem_.storages[id].view_of;
+    return id;
+  }
+  static bool is_of_backward_part(const Op& op) {
+    return op.phase == Phase::backward || op.phase == Phase::update ||
+           op.part == plan::GraphPart::backward;
+  }
 
   // Every op runs; one that may not run again, or writes resident storage, runs once.
   void check_counts() {
     std::map<const Op*, int64_t> runs;
     for (const Op* op : steps_) ++runs[op];
     for (const Op& op : problem_.ops) {
-      const bool once =
-          !op.may_recompute || std::any_of(op.outputs.begin(), op.outputs.end(),
-                                           [&](StorageId id) { return is_resident(id); });
+      const bool once = op.is_ordered || !op.may_recompute ||
+                        std::any_of(op.outputs.begin(), op.outputs.end(),
+                                    [&](StorageId id) { return is_resident(id); });
       const int64_t count = runs[&op];
       result_.cost += static_cast<double>(count) * op.seconds;
       if (count == 0) violation(steps_.size(), "op \"" + op.name + "\" has never run");
@@ -79,6 +107,69 @@ class Replayer {
     return writers;
   }
 
+  void check_listed_order() {
+    const Op* last = nullptr;
+    for (size_t step = 0; step < steps_.size(); ++step) {
+      const Op* op = steps_[step];
+      if (!op->is_ordered) continue;
+      if (last != nullptr && op < last) {
+        violation(step, "op \"" + op->name + "\" runs behind op \"" + last->name +
+                            "\"; both are ordered, and it is listed in front of that one");
+      }
+      last = op;
+    }
+  }
+
+  // Whether it can be read: made, and if it is a view, of what is there now.
+  [[nodiscard]] bool is_there(StorageId id) const {
+    const StorageId root = holder(id);
+    if (!is_resident(root) && !present_.contains(root)) return false;
+    if (!is_view(id)) return true;
+    const auto found = made_of_.find(id);
+    return found != made_of_.end() && found->second == times_made(root);
+  }
+  [[nodiscard]] int64_t times_made(StorageId root) const {
+    const auto found = times_made_.find(root);
+    return found == times_made_.end() ? 0 : found->second;
+  }
+  [[nodiscard]] std::string missing(StorageId id) const {
+    const StorageId root = holder(id);
+    if (is_resident(root)) return "\"" + name(id) + "\", a view that no op has made";
+    if (id == root || !present_.contains(root)) return "\"" + name(id) + "\", which is not there";
+    return "\"" + name(id) + "\", a view that was not made of what is now in \"" + name(root) +
+           "\"";
+  }
+
+  void run_op(const Op& op) {
+    for (const auto& [output, input] : op.reuses) present_.erase(input);
+    for (const StorageId id : op.outputs) {
+      if (is_view(id) || is_resident(id)) continue;
+      present_.insert(id);
+      ++times_made_[id];
+    }
+    for (const StorageId id : op.outputs) {
+      if (is_view(id)) made_of_[id] = times_made(holder(id));
+    }
+  }
+
+  // An op that makes only views looks at no values.
+  void check_versions(size_t step, const Op& op, const std::vector<const Op*>& listed,
+                      const std::set<StorageId>& written) {
+    if (!op.outputs.empty() && std::all_of(op.outputs.begin(), op.outputs.end(),
+                                           [&](StorageId id) { return is_view(id); }))
+      return;
+    std::set<StorageId> seen(op.outputs.begin(), op.outputs.end());
+    for (const StorageId id : op.inputs) seen.insert(holder(id));
+    for (const StorageId id : seen) {
+      if (!written.contains(id)) continue;
+      const auto position = static_cast<size_t>(&op - problem_.ops.data());
+      if (writers_in(steps_, id, step) != writers_in(listed, id, position)) {
+        violation(step, "op \"" + op.name + "\" sees \"" + name(id) +
+                            "\" after other writes than in the listed order");
+      }
+    }
+  }
+
   void check_reads() {
     std::vector<const Op*> listed;
     std::set<StorageId> written;
@@ -88,84 +179,83 @@ class Replayer {
         if (is_resident(id)) written.insert(id);
       }
     }
-    std::set<StorageId> present;
+    note_forward_outputs();
     for (size_t step = 0; step < steps_.size(); ++step) {
       const Op& op = *steps_[step];
       for (const StorageId id : op.inputs) {
-        if (!is_resident(id) && !present.contains(id)) {
-          violation(step, "op \"" + op.name + "\" reads \"" + name(id) + "\", which is not there");
-        }
+        if (!is_there(id)) violation(step, "op \"" + op.name + "\" reads " + missing(id));
       }
-      std::set<StorageId> seen(op.inputs.begin(), op.inputs.end());
-      seen.insert(op.outputs.begin(), op.outputs.end());
-      for (const StorageId id : seen) {
-        if (!written.contains(id)) continue;
-        const auto position = static_cast<size_t>(&op - problem_.ops.data());
-        if (writers_in(steps_, id, step) != writers_in(listed, id, position)) {
-          violation(step, "op \"" + op.name + "\" sees \"" + name(id) +
-                              "\" after other writes than in the listed order");
-        }
-      }
-      for (const auto& [output, input] : op.reuses) present.erase(input);
-      present.insert(op.outputs.begin(), op.outputs.end());
+      check_versions(step, op, listed, written);
+      run_op(op);
+      note_forward_outputs();
     }
     for (const StorageId id : problem_.keep) {
-      if (!is_resident(id) && !present.contains(id))
+      if (!is_there(id))
         violation(steps_.size(), "\"" + name(id) + "\" is to be kept and is not there at the end");
     }
   }
 
-  // Whether the storage is read at `step` or later, before it is made again.
-  [[nodiscard]] bool is_wanted(StorageId id, int64_t step) const {
-    const auto found = touches_.find(id);
-    if (found != touches_.end()) {
-      const auto next = found->second.lower_bound(step);
-      if (next != found->second.end()) return next->second;
+  // What a boundary here would miss.
+  void note_forward_outputs() {
+    if (!problem_.boundary) return;
+    StorageId& lacking = missing_outputs_.emplace_back();
+    for (const StorageId id : problem_.boundary->forward_outputs) {
+      if (!is_there(id)) lacking = id;
     }
-    return has(problem_.keep, id);
   }
 
-  void measure() {
-    for (size_t step = 0; step < steps_.size(); ++step) {
-      for (const StorageId id : steps_[step]->outputs)
-        touches_[id][static_cast<int64_t>(step)] = false;
-      for (const StorageId id : steps_[step]->inputs)
-        touches_[id][static_cast<int64_t>(step)] = true;
-    }
-    std::set<StorageId> live;
-    int64_t live_bytes = 0;
+  void check_boundary(size_t boundary) {
     for (size_t step = 0; step < steps_.size(); ++step) {
       const Op& op = *steps_[step];
-      for (const StorageId id : op.outputs) {
-        if (!is_resident(id) && live.insert(id).second) live_bytes += bytes_of(id);
-      }
-      int64_t bytes = live_bytes + op.scratch_bytes;
-      for (const auto& [output, input] : op.reuses)
-        bytes -= std::min(bytes_of(output), bytes_of(input));
-      if (bytes > result_.peak_bytes || result_.peak_op.empty()) {
-        result_.peak_bytes = bytes;
-        result_.peak_op = op.name;
-      }
-      // Only what this step touched can be wanted no more.
-      std::set<StorageId> touched(op.inputs.begin(), op.inputs.end());
-      touched.insert(op.outputs.begin(), op.outputs.end());
-      for (const StorageId id : touched) {
-        if (!is_wanted(id, static_cast<int64_t>(step) + 1) && live.erase(id) > 0)
-          live_bytes -= bytes_of(id);
-      }
+      if (step < boundary && is_of_backward_part(op))
+        violation(step, "op \"" + op.name +
+                            "\" runs in the forward part; the boundary is at step " +
+                            std::to_string(boundary));
+      if (step >= boundary && op.part == plan::GraphPart::forward)
+        violation(step, "op \"" + op.name + "\" is of the forward part; the boundary is at step " +
+                            std::to_string(boundary));
     }
+    if (const StorageId lacking = missing_outputs_[boundary]; lacking != kNone)
+      violation(boundary, "the boundary is here, and the forward output \"" + name(lacking) +
+                              "\" is not in memory");
   }
-  [[nodiscard]] int64_t bytes_of(StorageId id) const { return problem_.storages[id].bytes; }
+
+  // The place with the smallest peak, the first of such; where none is permitted, the last one in
+  // front of the backward part.
+  [[nodiscard]] int64_t best_boundary() const {
+    const size_t end = steps_.size();
+    size_t first = 0;
+    size_t last = end;
+    for (size_t step = 0; step < end; ++step) {
+      if (steps_[step]->part == plan::GraphPart::forward) first = step + 1;
+      if (last == end && is_of_backward_part(*steps_[step])) last = step;
+    }
+    const ByteCount bytes(problem_, steps_);
+    auto best = static_cast<int64_t>(last);
+    int64_t smallest = INT64_MAX;
+    for (size_t step = first; step <= last; ++step) {
+      if (missing_outputs_[step] != kNone) continue;
+      const int64_t peak = bytes.count(static_cast<int64_t>(step)).peak_bytes;
+      if (peak >= smallest) continue;
+      smallest = peak;
+      best = static_cast<int64_t>(step);
+    }
+    return best;
+  }
 
   const plan::Problem& problem_;
+  std::optional<int64_t> given_boundary_;
   std::vector<const Op*> steps_;
-  std::map<StorageId, std::map<int64_t, bool>> touches_;  // step: whether it reads
+  std::set<StorageId> present_;
+  std::map<StorageId, int64_t> times_made_;
+  std::map<StorageId, int64_t> made_of_;    // by view: how often its base was made then
+  std::vector<StorageId> missing_outputs_;  // by step; none: all are there in front of it
   RematCheck result_;
 };
 
 }  // namespace
 
-RematCheck replay(const plan::Problem& problem, const std::vector<std::string>& schedule) {
+RematCheck replay(const plan::Problem& problem, const ScheduleFile& schedule) {
   return Replayer(problem, schedule).run();
 }
 

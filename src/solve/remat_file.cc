@@ -6,10 +6,12 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/id_vector.h"
 #include "base/stop.h"
 #include "io/file.h"
 #include "io/json_file.h"
 #include "io/nearest.h"
+#include "plan/problem/joint.h"
 #include "plan/problem/validate.h"
 #include "snug/error.h"
 
@@ -63,15 +65,17 @@ class ProblemReader {
  public:
   plan::Problem read(const JsonValue& root) {
     if (!root.is_object()) root.fail("must be an object with \"storages\" and \"ops\"");
-    allow_only(root, "a problem", {"storages", "resident", "keep", "ops"});
+    allow_only(root, "a problem", {"storages", "resident", "keep", "ops", "boundary"});
     problem_.alignment = 1;
     if (const auto resident = root.find("resident")) read_residents(*resident);
     const JsonValue storages = list_at(root, "storages");
     for (int64_t i = 0; i < storages.size(); ++i) read_storage(storages.at(i));
+    resolve_views();
     const JsonValue ops = list_at(root, "ops");
     if (ops.size() == 0) ops.fail("must not be empty");
     for (int64_t i = 0; i < ops.size(); ++i) read_op(ops.at(i));
     if (const auto keep = root.find("keep")) problem_.keep = storages_of(*keep);
+    if (const auto boundary = root.find("boundary")) read_boundary(*boundary);
     plan::validate(problem_);
     return std::move(problem_);
   }
@@ -87,12 +91,23 @@ class ProblemReader {
 
   void read_storage(const JsonValue& value) {
     const JsonValue name = value.at("id");
-    allow_only(value, "a storage", {"id", "bytes"});
+    allow_only(value, "a storage", {"id", "bytes", "view_of"});
     const std::string id = read_id(name);
-    const int64_t bytes = value.at("bytes").as_int(0, kMaxBytes);
+    const std::optional<JsonValue> base = value.find_or_null("view_of");
+    const std::optional<JsonValue> given = value.find_or_null("bytes");
+    const int64_t bytes = base && !given ? 0 : value.at("bytes").as_int(0, kMaxBytes);
     const auto found = storage_ids_.find(id);
     const bool is_resident =
         found != storage_ids_.end() && problem_.storages[found->second].resident;
+    if (base) {
+      if (bytes != 0)
+        given->fail("are those of a view, which has none of its own", "omit \"bytes\"");
+      if (is_resident) {
+        base->fail("makes \"" + id + "\" a view, and \"resident\" names it too",
+                   "omit it in \"resident\": the base decides where a view lies");
+      }
+      views_.push_back({problem_.storages.end_id(), *base});
+    }
     if (is_resident && sized_residents_.emplace(id, true).second) return;
     if (!add_storage(id, bytes, false)) name.fail("is the id of two storages: \"" + id + "\"");
   }
@@ -101,6 +116,47 @@ class ProblemReader {
     if (!storage_ids_.emplace(id, problem_.storages.end_id()).second) return false;
     problem_.storages.push_back({id, bytes, is_resident});
     return true;
+  }
+
+  // A view of a view lies in what that one lies in.
+  void resolve_views() {
+    for (const auto& [id, base] : views_) problem_.storages[id].view_of = storage_of(base);
+    IdVector<plan::StorageId, bool> is_walked(problem_.storages.size(), false);
+    IdVector<plan::StorageId, bool> is_resolved(problem_.storages.size(), false);
+    const auto base_of = [&](plan::StorageId id) { return problem_.storages[id].view_of; };
+    for (const auto& [first, place] : views_) {
+      std::vector<plan::StorageId> path;
+      plan::StorageId at = first;
+      for (; base_of(at) != kNone && !is_walked[at]; at = base_of(at)) {
+        is_walked[at] = true;
+        path.push_back(at);
+      }
+      if (base_of(at) != kNone) {
+        if (!is_resolved[at])
+          place.fail("leads back to \"" + problem_.storages[at].name + "\" itself",
+                     "name the storage in which the view lies");
+        at = base_of(at);
+      }
+      for (const plan::StorageId id : path) {
+        problem_.storages[id].view_of = at;
+        is_resolved[id] = true;
+      }
+    }
+  }
+
+  void read_boundary(const JsonValue& value) {
+    if (!value.is_object()) value.fail("must be an object");
+    allow_only(value, "a boundary",
+               {"forward_outputs", "between_bytes", "forward_base_bytes", "backward_base_bytes"});
+    plan::GraphBoundary& boundary = problem_.boundary.emplace();
+    if (const auto outputs = value.find("forward_outputs"))
+      boundary.forward_outputs = storages_of(*outputs);
+    const auto read = [&](const char* name, int64_t& bytes) {
+      if (const auto found = value.find(name)) bytes = found->as_int(0, kMaxBytes);
+    };
+    read("between_bytes", boundary.between_bytes);
+    read("forward_base_bytes", boundary.forward_base_bytes);
+    read("backward_base_bytes", boundary.backward_base_bytes);
   }
 
   plan::StorageId storage_of(const JsonValue& value) const {
@@ -127,9 +183,9 @@ class ProblemReader {
     stop_point();
     plan::Op op;
     const JsonValue name = value.at("id");
-    allow_only(
-        value, "an op",
-        {"id", "phase", "cost", "inputs", "outputs", "scratch_bytes", "reuses", "recompute"});
+    allow_only(value, "an op",
+               {"id", "phase", "cost", "inputs", "outputs", "scratch_bytes", "reuses", "recompute",
+                "ordered", "part"});
     op.name = read_id(name);
     if (!op_ids_.emplace(op.name, true).second)
       name.fail("is the id of two ops: \"" + op.name + "\"");
@@ -151,11 +207,39 @@ class ProblemReader {
         op.reuses.emplace_back(found->second, storage_of(reuses->at(output)));
       }
     }
-    op.may_recompute = value.get_bool("recompute", op.phase == Phase::forward);
+    read_runs(value, op);
     problem_.ops.push_back(std::move(op));
   }
 
+  // When and how often it runs. Views are made again at will.
+  void read_runs(const JsonValue& value, plan::Op& op) const {
+    const bool is_view = plan::makes_only_views(problem_, op);
+    op.is_ordered = value.get_bool("ordered", false);
+    op.may_recompute = is_view || (op.phase == Phase::forward && !op.is_ordered);
+    if (const auto recompute = value.find("recompute")) {
+      op.may_recompute = recompute->as_bool();
+      if (op.may_recompute && op.is_ordered)
+        recompute->fail("must not be true beside \"ordered\": such an op runs once",
+                        "omit one of both");
+      if (!op.may_recompute && is_view)
+        recompute->fail("must not be false where an op makes only views, which cost nothing",
+                        "omit \"recompute\"");
+    }
+    const auto part = value.find("part");
+    if (!part) return;
+    const std::string name = part->as_string();
+    if (name != "forward" && name != "backward")
+      part->fail("is no part: \"" + name + "\"", "forward and backward are");
+    op.part = name == "forward" ? plan::GraphPart::forward : plan::GraphPart::backward;
+  }
+
+  struct ViewPlace {
+    plan::StorageId id;
+    JsonValue base;
+  };
+
   plan::Problem problem_;
+  std::vector<ViewPlace> views_;
   std::unordered_map<std::string, plan::StorageId> storage_ids_;
   std::unordered_map<std::string, bool> sized_residents_;  // listed in "storages" as well
   std::unordered_map<std::string, bool> op_ids_;
@@ -171,19 +255,42 @@ plan::Problem load_remat_problem(const std::string& path) {
   return ProblemReader().read(io::load_json(path, kMaxFileBytes));
 }
 
-std::vector<std::string> load_remat_schedule(const std::string& path) {
+ScheduleFile load_remat_schedule(const std::string& path) {
   const JsonValue root = io::load_json(path, kMaxFileBytes);
   const JsonValue list = root.is_object() ? root.at("schedule") : root;
   // What `solve remat --output` and `plan --save-schedule` write beside it is found again.
   if (root.is_object())
-    allow_only(
-        root, "a schedule",
-        {"schedule", "fits", "budget_bytes", "keep_all_peak_bytes", "peak_bytes", "cost",
-         "base_cost", "overhead", "lower_bound_cost", "lower_bound_peak_bytes", "lower_bound_op",
-         "proof", "gap", "is_optimal", "is_stopped", "seconds", "kept_bytes", "kept_cost"});
+    allow_only(root, "a schedule", {"schedule",
+                                    "fits",
+                                    "budget_bytes",
+                                    "keep_all_peak_bytes",
+                                    "peak_bytes",
+                                    "cost",
+                                    "base_cost",
+                                    "overhead",
+                                    "lower_bound_cost",
+                                    "lower_bound_peak_bytes",
+                                    "lower_bound_op",
+                                    "proof",
+                                    "gap",
+                                    "is_optimal",
+                                    "is_stopped",
+                                    "seconds",
+                                    "kept_bytes",
+                                    "kept_cost",
+                                    "forward_peak_bytes",
+                                    "backward_peak_bytes",
+                                    "crossing_bytes",
+                                    "crossing",
+                                    "boundary_step"});
   if (!list.is_array())
     list.fail("must be a list of op ids, or an object with such a \"schedule\"");
-  return list.as_strings();
+  ScheduleFile file;
+  file.ops = list.as_strings();
+  if (!root.is_object()) return file;
+  if (const auto step = root.find("boundary_step"))
+    file.boundary_step = step->as_int(0, static_cast<int64_t>(file.ops.size()));
+  return file;
 }
 
 }  // namespace snug::solve

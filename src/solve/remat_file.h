@@ -2,7 +2,10 @@
 // Problem and schedule files of `snug solve remat`; docs/solve.md describes them.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "plan/problem/plan.h"
@@ -15,7 +18,11 @@ namespace snug::solve {
 /// The same from a text; `name` stands for it in errors.
 [[nodiscard]] plan::Problem parse_remat_problem(std::string_view text, const std::string& name);
 
-/// Reads a schedule as op ids of the file, known or not.
-[[nodiscard]] std::vector<std::string> load_remat_schedule(const std::string& path);
+struct ScheduleFile {
+  std::vector<std::string> ops;               // ids of the problem file, known or not
+  std::optional<int64_t> boundary_step = {};  // how many of them lie in the forward part
+};
+
+[[nodiscard]] ScheduleFile load_remat_schedule(const std::string& path);
 
 }  // namespace snug::solve

@@ -128,7 +128,7 @@ TEST(RematFile, A_field_that_is_not_known_is_refused_by_name) {
   const Folder folder;
   const std::string good =
       folder.write("good.json", R"({"schedule": ["a"], "peak_bytes": 1, "kept_cost": 0.5})");
-  EXPECT_EQ(load_remat_schedule(good), (std::vector<std::string>{"a"}));
+  EXPECT_EQ(load_remat_schedule(good).ops, (std::vector<std::string>{"a"}));
   EXPECT_ERROR(
       (void)load_remat_schedule(folder.write("bad.json", R"({"schedule": ["a"], "order": ["b"]})")),
       "\"order\" is no field of a schedule");
@@ -136,12 +136,12 @@ TEST(RematFile, A_field_that_is_not_known_is_refused_by_name) {
 
 TEST(RematCheck, Replays_what_is_valid) {
   const plan::Problem problem = parse_remat_problem(kChain, "p.json");
-  const RematCheck plain = replay(problem, {"load", "f1", "f2", "f3", "b3", "b2", "b1"});
+  const RematCheck plain = replay(problem, {{"load", "f1", "f2", "f3", "b3", "b2", "b1"}});
   EXPECT_TRUE(plain.violations.empty());
   EXPECT_DOUBLE_EQ(plain.cost, 9);
   EXPECT_EQ(plain.peak_bytes, 410);  // b2: y1, y2, d3, d2, dw
   EXPECT_EQ(plain.peak_op, "b2");
-  const RematCheck again = replay(problem, {"load", "f1", "f2", "f3", "b3", "b2", "f1", "b1"});
+  const RematCheck again = replay(problem, {{"load", "f1", "f2", "f3", "b3", "b2", "f1", "b1"}});
   EXPECT_TRUE(again.violations.empty());
   EXPECT_DOUBLE_EQ(again.cost, 10);
   EXPECT_EQ(again.peak_bytes, 410);  // x is there instead of y1
@@ -151,7 +151,7 @@ TEST(RematCheck, Finds_what_is_wrong) {
   const plan::Problem problem = parse_remat_problem(kChain, "p.json");
   const auto expect_violation = [&](const std::vector<std::string>& schedule,
                                     const std::string& part) {
-    const RematCheck check = replay(problem, schedule);
+    const RematCheck check = replay(problem, {schedule});
     ASSERT_FALSE(check.violations.empty()) << part;
     EXPECT_NE(check.violations.front().find(part), std::string::npos) << check.violations.front();
   };
@@ -168,9 +168,9 @@ TEST(RematCheck, Storages_that_an_op_overwrites_are_gone) {
                   {"id": "fb", "cost": 1, "inputs": ["a"], "outputs": ["b"], "reuses": {"b": "a"}},
                   {"id": "fc", "cost": 1, "inputs": ["b"], "outputs": ["c"]}]})",
       "p.json");
-  EXPECT_EQ(replay(problem, {"fa", "fb", "fc"}).peak_bytes, 10);
-  EXPECT_FALSE(replay(problem, {"fa", "fb", "fb", "fc"}).violations.empty());
-  EXPECT_TRUE(replay(problem, {"fa", "fb", "fa", "fb", "fc"}).violations.empty());
+  EXPECT_EQ(replay(problem, {{"fa", "fb", "fc"}}).peak_bytes, 10);
+  EXPECT_FALSE(replay(problem, {{"fa", "fb", "fb", "fc"}}).violations.empty());
+  EXPECT_TRUE(replay(problem, {{"fa", "fb", "fa", "fb", "fc"}}).violations.empty());
 }
 
 TEST(RematCheck, Written_residents_must_be_seen_as_in_the_listed_order) {
@@ -180,10 +180,10 @@ TEST(RematCheck, Written_residents_must_be_seen_as_in_the_listed_order) {
                   {"id": "up", "phase": "update", "cost": 1, "inputs": ["w"], "outputs": ["w"]},
                   {"id": "fb", "cost": 1, "inputs": ["a"], "outputs": ["b"]}]})",
       "p.json");
-  EXPECT_TRUE(replay(problem, {"fa", "up", "fb"}).violations.empty());
-  EXPECT_FALSE(replay(problem, {"up", "fa", "fb"}).violations.empty());
-  EXPECT_FALSE(replay(problem, {"fa", "up", "fa", "fb"}).violations.empty());
-  EXPECT_FALSE(replay(problem, {"fa", "up", "up", "fb"}).violations.empty());
+  EXPECT_TRUE(replay(problem, {{"fa", "up", "fb"}}).violations.empty());
+  EXPECT_FALSE(replay(problem, {{"up", "fa", "fb"}}).violations.empty());
+  EXPECT_FALSE(replay(problem, {{"fa", "up", "fa", "fb"}}).violations.empty());
+  EXPECT_FALSE(replay(problem, {{"fa", "up", "up", "fb"}}).violations.empty());
 }
 
 TEST(SolveRemat, Fractions_and_bytes_and_the_files_agree) {
@@ -322,7 +322,7 @@ TEST(SolveRemat, A_curve_falls_and_every_point_is_valid) {
   const plan::Problem problem = load_remat_problem(file);
   for (size_t i = 0; i < curve.points.size(); ++i) {
     const RematReport& point = curve.points[i];
-    const RematCheck check = replay(problem, point.schedule);
+    const RematCheck check = replay(problem, {point.schedule});
     EXPECT_TRUE(check.violations.empty());
     EXPECT_EQ(check.peak_bytes, point.peak_bytes);
     EXPECT_GE(point.cost, point.lower_bound_cost * (1 - 1e-9));

@@ -66,7 +66,22 @@ Json json_of(const plan::Op& op, const std::string& id, const StorageNames& stor
                {"recompute", op.may_recompute}};
   if (op.scratch_bytes > 0) json["scratch_bytes"] = op.scratch_bytes;
   for (const auto& [output, input] : op.reuses) json["reuses"][storages[output]] = storages[input];
+  if (op.is_ordered) json["ordered"] = true;
+  if (op.part != plan::GraphPart::any)
+    json["part"] = op.part == plan::GraphPart::forward ? "forward" : "backward";
   return json;
+}
+
+Json json_of(const plan::Storage& storage, const std::string& id, const StorageNames& storages) {
+  if (storage.view_of != kNone) return {{"id", id}, {"view_of", storages[storage.view_of]}};
+  return {{"id", id}, {"bytes", storage.bytes}};
+}
+
+Json json_of(const plan::GraphBoundary& boundary, const StorageNames& storages) {
+  return {{"forward_outputs", named(boundary.forward_outputs, storages)},
+          {"between_bytes", boundary.between_bytes},
+          {"forward_base_bytes", boundary.forward_base_bytes},
+          {"backward_base_bytes", boundary.backward_base_bytes}};
 }
 
 // One entry a line; a whole program is a large file.
@@ -86,12 +101,14 @@ std::string remat_problem_json(const plan::Problem& problem) {
   for (const plan::StorageId id : problem.storages.ids()) {
     const plan::Storage& storage = problem.storages[id];
     if (storage.resident) resident.push_back(storages[id]);
-    listed_storages.push_back({{"id", storages[id]}, {"bytes", storage.bytes}});
+    listed_storages.push_back(json_of(storage, storages[id], storages));
   }
   for (const plan::OpId id : problem.ops.ids())
     listed_ops.push_back(json_of(problem.ops[id], ops[id], storages));
   return "{\"storages\": " + lines(listed_storages) + ",\n\"resident\": " + resident.dump() +
          ",\n\"keep\": " + named(problem.keep, storages).dump() +
+         (problem.boundary ? ",\n\"boundary\": " + json_of(*problem.boundary, storages).dump()
+                           : "") +
          ",\n\"ops\": " + lines(listed_ops) + "}\n";
 }
 

@@ -17,6 +17,7 @@
 #include "plan/improve/bound.h"
 #include "plan/problem/index.h"
 #include "plan/problem/liveness.h"
+#include "plan/problem/plain_problem.h"
 #include "snug/error.h"
 #include "solve/remat_check.h"
 #include "solve/remat_file.h"
@@ -91,21 +92,22 @@ class Solver {
  public:
   explicit Solver(const RematRequest& request)
       : request_(request),
-        problem_(load(request)),
-        keep_all_(plan::analyse(problem_, plan::given_order(problem_))),
-        bound_(plan::working_set_bound(problem_)) {
+        joint_(load(request)),
+        plain_(plan::plain_problem(joint_)),
+        keep_all_(plan::analyse(plain_.problem, plan::given_order(plain_.problem))),
+        bound_(plan::working_set_bound(plain_.problem)) {
     within(kShareOfBounds, [&] {
-      bound_ = plan::pinned_set_bound(problem_);
+      bound_ = plan::pinned_set_bound(plain_.problem);
       if (request.may_reorder) return;
-      const plan::ProblemIndex index(problem_);
-      const plan::StageGraph graph(index, plan::given_order(problem_));
+      const plan::ProblemIndex index(plain_.problem);
+      const plan::StageGraph graph(index, plan::given_order(plain_.problem));
       const plan::WorkingSetBound of_order = plan::pinned_order_bound(graph);
       if (of_order.bytes > bound_.bytes) bound_ = of_order;
     });
   }
 
-  [[nodiscard]] int64_t keep_all_bytes() const { return keep_all_.load_bytes; }
-  [[nodiscard]] int64_t bound_bytes() const { return bound_.bytes; }
+  [[nodiscard]] int64_t keep_all_bytes() const { return with_base(keep_all_.load_bytes); }
+  [[nodiscard]] int64_t bound_bytes() const { return with_base(bound_.bytes); }
   /// The time is over, or the caller wants an end.
   [[nodiscard]] bool is_over() const { return StopScope(until(1)).is_due(); }
 
@@ -116,40 +118,61 @@ class Solver {
     plan::RematLimits limits;
     limits.may_reorder = request_.may_reorder;
     limits.effort = effort;
+    limits.boundary_ops = plain_.boundary_ops;
+    const int64_t plain_budget = std::max<int64_t>(0, budget_bytes - plain_.common_bytes);
     const plan::RematResult result = [&] {
       const StopScope stop(until(share * kShareOfSearch));
-      return plan::solve_remat(problem_, budget_bytes, limits);
+      return plan::solve_remat(plain_.problem, plain_budget, limits);
     }();
     RematReport report;
-    report.fits = result.fits;
+    report.peak_bytes = with_base(result.peak_bytes);
+    report.fits = report.peak_bytes <= budget_bytes;
     report.is_stopped = result.is_stopped;
     report.is_optimal = result.is_optimal;
     report.budget_bytes = budget_bytes;
-    report.keep_all_peak_bytes = keep_all_.load_bytes;
-    report.peak_bytes = result.peak_bytes;
+    report.keep_all_peak_bytes = keep_all_bytes();
     report.cost = result.seconds;
     report.base_cost = keep_all_.seconds;
     report.overhead = ratio(result.seconds, keep_all_.seconds);
-    report.lower_bound_peak_bytes = bound_.bytes;
-    if (bound_.op != kNone) report.lower_bound_op = problem_.ops[bound_.op].name;
-    if (budget_bytes < bound_.bytes) report.proof = word_of(bound_.proof);
+    report.lower_bound_peak_bytes = bound_bytes();
+    const plan::OpId bound_op = bound_.op == kNone ? kNone : plain_.original[bound_.op];
+    if (bound_op != kNone) report.lower_bound_op = joint_.ops[bound_op].name;
+    if (budget_bytes < bound_bytes()) report.proof = word_of(bound_.proof);
     // Where nothing fits the bound is that of the schedule's own peak.
-    const int64_t bytes = result.fits ? budget_bytes : result.peak_bytes;
+    const int64_t bytes = result.fits ? plain_budget : result.peak_bytes;
     report.lower_bound_cost = keep_all_.seconds;  // every op once
     within(share, [&] {
       report.lower_bound_cost =
-          std::min(result.seconds, plan::lower_bound_seconds(problem_, bytes));
+          std::min(result.seconds, plan::lower_bound_seconds(plain_.problem, bytes));
     });
-    if (result.is_optimal && result.fits) report.lower_bound_cost = result.seconds;
-    report.gap = result.fits ? ratio(report.cost, report.lower_bound_cost)
+    if (result.is_optimal && report.fits) report.lower_bound_cost = result.seconds;
+    report.gap = report.fits ? ratio(report.cost, report.lower_bound_cost)
                              : ratio(static_cast<double>(report.peak_bytes),
                                      static_cast<double>(report.lower_bound_peak_bytes));
     report.seconds = seconds_since(begin);
-    for (const plan::OpId id : result.schedule) report.schedule.push_back(problem_.ops[id].name);
+    add_schedule(result.schedule, report);
     return report;
   }
 
  private:
+  [[nodiscard]] int64_t with_base(int64_t plain_bytes) const {
+    return plain_bytes + plain_.common_bytes;
+  }
+
+  void add_schedule(const std::vector<plan::OpId>& schedule, RematReport& report) const {
+    const StopPause pause;  // it was found in time
+    const plan::JointSchedule joint = plan::joint_schedule(joint_, plain_, schedule);
+    for (const plan::OpId id : joint.ops) report.schedule.push_back(joint_.ops[id].name);
+    if (!joint.parts) return;
+    RematParts& parts = report.parts.emplace();
+    parts.boundary_step = joint.parts->boundary_step;
+    parts.forward_peak_bytes = joint.parts->forward_peak_bytes;
+    parts.backward_peak_bytes = joint.parts->backward_peak_bytes;
+    parts.crossing_bytes = joint.parts->crossing_bytes;
+    for (const plan::StorageId id : joint.parts->crossing)
+      parts.crossing.push_back(joint_.storages[id].name);
+  }
+
   static plan::Problem load(const RematRequest& request) {
     check_time_limit(request.time_limit_seconds);
     StopConditions conditions{request.cancel, std::nullopt};
@@ -201,7 +224,8 @@ class Solver {
 
   const RematRequest& request_;
   Clock::time_point begin_ = Clock::now();
-  plan::Problem problem_;
+  plan::Problem joint_;       // as the file has it
+  plan::PlainProblem plain_;  // what is solved
   plan::Liveness keep_all_;
   plan::WorkingSetBound bound_;
 };

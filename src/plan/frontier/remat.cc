@@ -97,7 +97,7 @@ void search(const Problem& problem, int64_t budget_bytes, const RematLimits& lim
             RematResult& best) {
   const ProblemIndex index(problem);
   const std::vector<OpId> given = given_order(problem);
-  if (limits.may_enumerate && index.op_count() <= kMaxExactOps) {
+  if (limits.may_enumerate && index.op_count() - limits.boundary_ops <= kMaxExactOps) {
     if (std::optional<RematResult> exact = enumerate(index, budget_bytes, limits)) {
       best = std::move(*exact);
       return;

@@ -14,6 +14,7 @@ namespace snug::plan {
 struct RematLimits {
   bool may_reorder = false;   // also look for other orders of the first runs
   bool may_enumerate = true;  // exhaustive search where the problem is tiny
+  int32_t boundary_ops = 0;   // of its ops; they do not count for that (plain_problem.h)
   Effort effort = Effort::standard;
   double factor = 1;  // on the counts that limit the search
 };

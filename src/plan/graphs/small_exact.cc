@@ -193,7 +193,7 @@ ExactAnswer cheapest_schedule(const ProblemIndex& index, int64_t budget_bytes, b
                               int64_t max_states) {
   int32_t arena_storages = 0;
   for (const Storage& each : index.problem.storages) arena_storages += each.resident ? 0 : 1;
-  if (index.op_count() > kMaxExactOps || arena_storages > 64) return {};
+  if (index.op_count() > kMostExactOps || arena_storages > 64) return {};
   return SmallSearch(index, budget_bytes, may_reorder).run(max_states);
 }
 

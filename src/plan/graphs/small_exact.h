@@ -17,8 +17,9 @@ struct ExactAnswer {
 };
 
 inline constexpr int32_t kMaxExactOps = 12;
+inline constexpr int32_t kMostExactOps = kMaxExactOps + 2;  // with those of a boundary
 
-/// At most kMaxExactOps ops and 64 arena storages; more, or more than `max_states` states, and the
+/// At most kMostExactOps ops and 64 arena storages; more, or more than `max_states` states, and the
 /// answer is not complete.
 [[nodiscard]] ExactAnswer cheapest_schedule(const ProblemIndex& index, int64_t budget_bytes,
                                             bool may_reorder, int64_t max_states = 4'000'000);

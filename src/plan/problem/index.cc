@@ -3,8 +3,10 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "base/id_vector.h"
 #include "base/stop.h"
+#include "plan/problem/joint.h"
 
 namespace snug::plan {
 
@@ -15,6 +17,7 @@ ProblemIndex::ProblemIndex(const Problem& problem_in)
       runs_once(problem.ops.size(), false),
       in_keep(problem.storages.size(), false),
       versions(problem.ops.size()) {
+  SNUG_CHECK(is_plain(problem), "a joint graph is solved as a plain problem");
   IdVector<StorageId, bool> is_written(problem.storages.size(), false);
   for (const Op& each : problem.ops) {
     for (const StorageId id : each.outputs) {

@@ -4,6 +4,9 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "base/check.h"
+#include "plan/problem/joint.h"
+
 namespace snug::plan {
 namespace {
 
@@ -64,6 +67,7 @@ Phase phase_from(const io::JsonValue& value) {
 }  // namespace
 
 std::string to_json(const Problem& problem) {
+  SNUG_CHECK(is_plain(problem), "the problem of a saved plan is plain");
   Json storages = Json::array();
   for (const Storage& each : problem.storages) {
     storages.push_back({{"name", each.name}, {"bytes", each.bytes}, {"resident", each.resident}});

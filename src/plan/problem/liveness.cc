@@ -49,6 +49,7 @@ Liveness analyse(const Problem& problem, IndexSpan<const OpId> schedule) {
     for (const StorageId output : op.outputs) {
       const Storage& storage = problem.storages[output];
       if (storage.resident) continue;
+      SNUG_CHECK(storage.view_of == kNone, "a joint graph is measured as a plain problem");
       current[output] = static_cast<int32_t>(result.ranges.size());
       result.ranges.push_back({output, step, step, storage.bytes, kNone});
     }
@@ -60,6 +61,7 @@ Liveness analyse(const Problem& problem, IndexSpan<const OpId> schedule) {
       current[input] = -1;
     }
     if (op.scratch_bytes > 0) result.ranges.push_back({kNone, step, step, op.scratch_bytes, id});
+    if (op.scratch_bytes < 0) wider[step] += op.scratch_bytes;
   }
   result.place_of.assign(result.ranges.size(), -1);
   for (const auto& [range, place] : taken) result.place_of[range] = place;

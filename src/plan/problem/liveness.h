@@ -30,6 +30,7 @@ struct Liveness {
 
 /// Returns the liveness of `schedule` (op ids in the order of execution, repeats allowed). The
 /// schedule must make every storage before it is read; anything else is a bug of the caller.
+/// Negative scratch is taken off what the op's operands count (plain_problem.h).
 /// O(steps + operands).
 [[nodiscard]] Liveness analyse(const Problem& problem, IndexSpan<const OpId> schedule);
 

@@ -10,9 +10,13 @@
 // Every storage in the arena has exactly one op that makes it. Resident storages have versions: an
 // op that reads one must see the same version in every schedule, recomputed or not, so it runs
 // before (or after) the same writers.
+//
+// A joint graph of a framework may have more: views, ordered ops, a boundary between its two parts.
+// plain_problem.h makes a problem without them of it; everything else here works on such only.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,8 +37,14 @@ struct Storage {
   int64_t bytes = 0;
   bool resident = false;   // lives outside the arena for the whole run: weights, states, fed inputs
   bool is_marked = false;  // kept by the strategy "marked"
+  /// A view: a part of that storage (which is no view itself), without bytes of its own. Who reads
+  /// it needs that storage in memory and the view made of this very instance of it.
+  StorageId view_of = kNone;
   bool operator==(const Storage&) const = default;
 };
+
+/// Where all runs of an op lie, as its graph says it.
+enum class GraphPart : uint8_t { any, forward, backward };
 
 struct Op {
   std::string name;
@@ -55,7 +65,19 @@ struct Op {
   /// The parts that the strategy "marked" runs again for their backward part and that the op lies
   /// in, outermost first.
   std::vector<int32_t> parts = {};
+  bool is_ordered = false;  // runs once, and in the listed order among all such ops
+  GraphPart part = GraphPart::any;
   bool operator==(const Op&) const = default;
+};
+
+/// Between the forward and the backward part, in front of the first listed op of phase backward or
+/// update (joint.h), other code runs; each part has bytes of its own beside what is live in it.
+struct GraphBoundary {
+  std::vector<StorageId> forward_outputs;  // in memory at the boundary
+  int64_t between_bytes = 0;               // beside them and what crosses
+  int64_t forward_base_bytes = 0;
+  int64_t backward_base_bytes = 0;
+  bool operator==(const GraphBoundary&) const = default;
 };
 
 /// One training step (or evaluation, or update) as the planner sees it. `ops` is one valid order.
@@ -67,6 +89,7 @@ struct Problem {
   /// For each byte that lives across the loss: it is written to memory and read back from there,
   /// which costs the ops around it more than the same bytes in a cache.
   double kept_seconds_per_byte = 0;
+  std::optional<GraphBoundary> boundary;
   bool operator==(const Problem&) const = default;
 };
 

@@ -8,10 +8,13 @@
 #include <tuple>
 #include <utility>
 
+#include "base/check.h"
 #include "base/id_vector.h"
 #include "base/index_vector.h"
 #include "base/numbers.h"
 #include "base/stop.h"
+#include "plan/problem/joint.h"
+#include "plan/problem/validate_joint.h"
 #include "snug/error.h"
 
 namespace snug::plan {
@@ -306,6 +309,7 @@ void validate(const Problem& problem) {
   if (problem.alignment <= 0) reject("problem", "alignment must be positive");
   if (!std::isfinite(problem.kept_seconds_per_byte) || problem.kept_seconds_per_byte < 0)
     reject("problem", "kept_seconds_per_byte is no duration");
+  validate_views(problem);
   for (const Storage& storage : problem.storages) {
     if (!storage.resident) validate_bytes(problem, storage.name, storage.bytes);
     if (storage.bytes < 0) reject(storage.name, "has a negative size");
@@ -318,6 +322,7 @@ void validate(const Problem& problem) {
     validate_ids(problem, op, op.inputs, "input", listed_in);
     validate_ids(problem, op, op.outputs, "output", listed_in);
     validate_reuses(problem, op);
+    validate_joint_op(problem, op);
     validate_bytes(problem, op.name + " (scratch)", op.scratch_bytes);
     if (!std::isfinite(op.seconds) || op.seconds < 0) reject(op.name, "has no valid duration");
     for (const StorageId id : op.inputs) {
@@ -325,7 +330,7 @@ void validate(const Problem& problem) {
       if (!storage.resident && !is_made[id]) {
         reject(op.name, "reads '" + storage.name + "' before any op has made it");
       }
-      if (const Op* other = overwritten_by[id]) {
+      if (const Op* other = overwritten_by[root_of(problem, id)]) {
         reject(op.name, "reads '" + storage.name + "', in whose place op '" + other->name +
                             "' has already written");
       }
@@ -348,10 +353,11 @@ void validate(const Problem& problem) {
     if (!storage.resident && !is_made[id]) {
       reject("keep", "'" + storage.name + "' is made by no op");
     }
-    if (const Op* other = overwritten_by[id]) {
+    if (const Op* other = overwritten_by[root_of(problem, id)]) {
       reject("keep", "op '" + other->name + "' writes in the place of '" + storage.name + "'");
     }
   }
+  validate_boundary(problem);
 }
 
 std::vector<std::string> check_schedule(const Problem& problem, IndexSpan<const OpId> schedule) {

@@ -14,7 +14,7 @@ namespace snug::plan {
 
 /// Throws Error{invalid_graph} that names the op or storage unless the problem is well formed: ids
 /// in range, no repeats, one maker per storage, everything made before it is read, bytes
-/// non-negative and aligned.
+/// non-negative and aligned; views, ordered ops and the boundary as they may be.
 void validate(const Problem& problem);
 
 /// Replays the steps symbolically and returns every violation found (at most 20; empty means
@@ -23,7 +23,7 @@ void validate(const Problem& problem);
 /// plan claims (arena, load, peak, seconds) are its own.
 [[nodiscard]] std::vector<std::string> check(const Problem& problem, const Plan& plan);
 
-/// The same for a bare schedule without offsets.
+/// The same for a bare schedule without offsets. Both are for plain problems (joint.h).
 [[nodiscard]] std::vector<std::string> check_schedule(const Problem& problem,
                                                       IndexSpan<const OpId> schedule);
 

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/problem/plain_problem.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "base/stop.h"
+#include "plan/problem/joint.h"
+#include "plan/problem/liveness.h"
+
+namespace snug::plan {
+namespace {
+
+bool has(const std::vector<StorageId>& ids, StorageId id) {
+  return std::find(ids.begin(), ids.end(), id) != ids.end();
+}
+
+void add_once(std::vector<StorageId>& ids, StorageId id) {
+  if (!has(ids, id)) ids.push_back(id);
+}
+
+class PlainMaker {
+ public:
+  explicit PlainMaker(const Problem& joint)
+      : joint_(joint),
+        is_read_(joint.storages.size(), false),
+        is_late_view_(joint.storages.size(), false),
+        is_made_behind_(joint.storages.size(), false) {}
+
+  PlainProblem make() {
+    find_read();
+    copy_storages();
+    if (joint_.boundary) begin_boundary();
+    for (const OpId id : joint_.ops.ids()) {
+      stop_point();
+      if (joint_.boundary && id == first_behind_boundary_) add_between();
+      const Op& op = joint_.ops[id];
+      note_late_views(op);
+      const bool is_left_out = makes_only_views(joint_, op) &&
+                               std::any_of(op.outputs.begin(), op.outputs.end(),
+                                           [&](StorageId output) { return is_read_[output]; });
+      if (!is_left_out) add(id);
+    }
+    return std::move(result_);
+  }
+
+ private:
+  void find_read() {
+    for (const Op& op : joint_.ops) {
+      for (const StorageId input : op.inputs) is_read_[input] = true;
+    }
+    for (const StorageId id : joint_.keep) is_read_[id] = true;
+    if (!joint_.boundary) return;
+    for (const StorageId id : joint_.boundary->forward_outputs) is_read_[id] = true;
+  }
+
+  void copy_storages() {
+    Problem& plain = result_.problem;
+    plain.alignment = joint_.alignment;
+    plain.kept_seconds_per_byte = joint_.kept_seconds_per_byte;
+    plain.storages = joint_.storages;
+    for (Storage& storage : plain.storages) {
+      if (storage.view_of == kNone) continue;
+      storage.view_of = kNone;
+      storage.resident = true;  // nothing names it, and it takes no place
+    }
+    for (const StorageId id : joint_.keep) add_once(plain.keep, root_of(joint_, id));
+    const auto ordered = std::count_if(joint_.ops.begin(), joint_.ops.end(),
+                                       [](const Op& op) { return op.is_ordered; });
+    if (ordered > 1) order_ = plain.storages.add({"(order)", 0, true});
+  }
+
+  // What the forward part has more, made in front of everything.
+  void begin_boundary() {
+    const GraphBoundary& boundary = *joint_.boundary;
+    Problem& plain = result_.problem;
+    first_behind_boundary_ = first_behind_boundary(joint_);
+    result_.common_bytes = std::min(boundary.forward_base_bytes, boundary.backward_base_bytes);
+    gate_ = plain.storages.add({"(backward part)", 0, false});
+    const bool has_forward_ops =
+        std::any_of(joint_.ops.begin(), joint_.ops.end(),
+                    [](const Op& op) { return op.part == GraphPart::forward; });
+    if (has_forward_ops) token_ = plain.storages.add({"(boundary)", 0, true});
+    const int64_t more = boundary.forward_base_bytes - result_.common_bytes;
+    if (more == 0) return;
+    forward_base_ = plain.storages.add({"(forward base)", more, false});
+    start_ = plain.storages.add({"(forward part)", 0, false});
+    Op op;
+    op.name = "(forward base)";
+    op.outputs = {forward_base_, start_};
+    op.may_recompute = false;
+    add_boundary_op(std::move(op));
+  }
+
+  void add_between() {
+    const GraphBoundary& boundary = *joint_.boundary;
+    Problem& plain = result_.problem;
+    Op op;
+    op.name = "(between the parts)";
+    op.phase = Phase::backward;
+    op.may_recompute = false;
+    for (const StorageId id : boundary.forward_outputs) {
+      const StorageId root = root_of(joint_, id);
+      if (!joint_.storages[root].resident) add_once(op.inputs, root);
+    }
+    if (forward_base_ != kNone) op.inputs.push_back(forward_base_);
+    op.outputs = {gate_};
+    if (token_ != kNone) op.outputs.push_back(token_);
+    const int64_t more = boundary.backward_base_bytes - result_.common_bytes;
+    if (more > 0) {
+      op.outputs.push_back(plain.storages.add({"(backward base)", more, false}));
+      plain.keep.push_back(op.outputs.back());
+    }
+    // Less than a base is never the peak: the forward part's last step has all that is there then,
+    // and the forward base.
+    const int64_t base = std::max(boundary.forward_base_bytes, boundary.backward_base_bytes);
+    op.scratch_bytes = std::max(boundary.between_bytes, result_.common_bytes) - base;
+    result_.between = add_boundary_op(std::move(op));
+  }
+
+  OpId add_boundary_op(Op op) {
+    ++result_.boundary_ops;
+    result_.original.push_back(kNone);
+    return result_.problem.ops.add(std::move(op));
+  }
+
+  // A view that is made only in the backward part takes its readers there.
+  void note_late_views(const Op& op) {
+    if (!makes_only_views(joint_, op)) return;
+    const bool is_late = is_of_backward_part(op) || reads_late_view(op);
+    for (const StorageId output : op.outputs) is_late_view_[output] = is_late;
+  }
+  [[nodiscard]] bool reads_late_view(const Op& op) const {
+    return std::any_of(op.inputs.begin(), op.inputs.end(),
+                       [&](StorageId input) { return is_late_view_[input]; });
+  }
+
+  void add(OpId id) {
+    const Op& joint = joint_.ops[id];
+    Op op = joint;
+    op.is_ordered = false;
+    op.part = GraphPart::any;
+    op.inputs.clear();
+    op.outputs.clear();
+    bool reads_arena = false;
+    for (const StorageId input : joint.inputs) {
+      const StorageId root = root_of(joint_, input);
+      add_once(op.inputs, root);
+      reads_arena = reads_arena || !joint_.storages[root].resident;
+    }
+    for (const StorageId output : joint.outputs) {
+      if (root_of(joint_, output) == output) op.outputs.push_back(output);
+    }
+    if (joint.is_ordered && order_ != kNone) op.outputs.push_back(order_);
+    if (joint_.boundary) bind_to_part(joint, op, reads_arena);
+    result_.original.push_back(id);
+    result_.problem.ops.push_back(std::move(op));
+  }
+
+  // What reads of the backward part, or of what the first ops read, needs no more to lie there.
+  void bind_to_part(const Op& joint, Op& op, bool reads_arena) {
+    const bool reads_behind = std::any_of(op.inputs.begin(), op.inputs.end(),
+                                          [&](StorageId input) { return is_made_behind_[input]; });
+    const bool is_bound = is_of_backward_part(joint) || reads_late_view(joint);
+    if (is_bound && !reads_behind) {
+      op.inputs.push_back(gate_);
+    } else if (!reads_arena && start_ != kNone) {
+      op.inputs.push_back(start_);
+    }
+    if (joint.part == GraphPart::forward) op.inputs.push_back(token_);
+    for (const StorageId output : joint.outputs) {
+      if (!joint_.storages[output].resident) is_made_behind_[output] = is_bound || reads_behind;
+    }
+  }
+
+  const Problem& joint_;
+  PlainProblem result_;
+  IdVector<StorageId, bool> is_read_;
+  IdVector<StorageId, bool> is_late_view_;
+  IdVector<StorageId, bool> is_made_behind_;  // by an op that runs only behind the boundary
+  OpId first_behind_boundary_;
+  StorageId order_;
+  StorageId gate_;          // made at the boundary
+  StorageId token_;         // written there
+  StorageId forward_base_;  // what the forward base has more than the other
+  StorageId start_;         // made with it
+};
+
+// Puts the ops back that make views: each in front of the first op that reads one of this very
+// instance.
+class JointReplay {
+ public:
+  explicit JointReplay(const Problem& joint)
+      : joint_(joint),
+        maker_(joint.storages.size()),
+        instance_(joint.storages.size(), 0),
+        made_of_(joint.storages.size(), -1) {
+    for (const OpId id : joint.ops.ids()) {
+      if (!makes_only_views(joint, joint.ops[id])) continue;
+      for (const StorageId output : joint.ops[id].outputs) maker_[output] = id;
+    }
+  }
+
+  void want(const std::vector<StorageId>& ids) {
+    std::set<OpId> missing;
+    std::vector<StorageId> open(ids);
+    while (!open.empty()) {
+      const StorageId id = open.back();
+      open.pop_back();
+      const OpId maker = maker_[id];
+      if (maker == kNone || made_of_[id] == instance_[root_of(joint_, id)]) continue;
+      if (!missing.insert(maker).second) continue;
+      const auto& inputs = joint_.ops[maker].inputs;
+      open.insert(open.end(), inputs.begin(), inputs.end());
+    }
+    for (const OpId id : missing) run(id);  // the listed order is one of theirs
+  }
+
+  void run(OpId id) {
+    const Op& op = joint_.ops[id];
+    steps.push_back(id);
+    for (const StorageId output : op.outputs) {
+      if (root_of(joint_, output) == output) ++instance_[output];
+    }
+    for (const StorageId output : op.outputs) made_of_[output] = instance_[root_of(joint_, output)];
+  }
+
+  std::vector<OpId> steps;
+
+ private:
+  const Problem& joint_;
+  IdVector<StorageId, OpId> maker_;  // of views, where it makes only views
+  IdVector<StorageId, int32_t> instance_;
+  IdVector<StorageId, int32_t> made_of_;  // the root's instance of which a view is
+};
+
+// Where the schedule crosses the boundary, and the bytes on both sides.
+PartBytes measure_parts(const Problem& joint, const PlainProblem& plain,
+                        std::span<const OpId> schedule) {
+  const Liveness live = analyse(plain.problem, schedule);
+  const auto found = std::find(schedule.begin(), schedule.end(), plain.between);
+  const auto between = static_cast<int32_t>(found - schedule.begin());
+  PartBytes parts;
+  parts.forward_peak_bytes = joint.boundary->forward_base_bytes;
+  parts.backward_peak_bytes = joint.boundary->backward_base_bytes;
+  for (int32_t step = 0; step < static_cast<int32_t>(schedule.size()); ++step) {
+    if (step == between) continue;
+    int64_t& peak = step < between ? parts.forward_peak_bytes : parts.backward_peak_bytes;
+    peak = std::max(peak, live.step_bytes[step] + plain.common_bytes);
+  }
+  // What the first step behind the boundary overwrites has crossed it, too.
+  std::vector<bool> is_overwritten(live.ranges.size(), false);
+  for (size_t i = 0; i < live.ranges.size(); ++i) {
+    const int32_t place = live.place_of[i];
+    if (place >= 0 && live.ranges[i].first == between + 1)
+      is_overwritten[static_cast<size_t>(place)] = true;
+  }
+  for (size_t i = 0; i < live.ranges.size(); ++i) {
+    const LiveRange& range = live.ranges[i];
+    if (range.is_scratch() || !joint.storages.has(range.storage)) continue;
+    const bool crosses = range.first < between && (range.last > between || is_overwritten[i]);
+    if (!crosses) continue;
+    parts.crossing.push_back(range.storage);
+    parts.crossing_bytes += range.bytes;
+  }
+  return parts;
+}
+
+}  // namespace
+
+PlainProblem plain_problem(const Problem& problem) { return PlainMaker(problem).make(); }
+
+JointSchedule joint_schedule(const Problem& problem, const PlainProblem& plain,
+                             std::span<const OpId> schedule) {
+  JointReplay replay(problem);
+  JointSchedule result;
+  if (problem.boundary) result.parts = measure_parts(problem, plain, schedule);
+  for (const OpId step : schedule) {
+    stop_point();
+    const OpId id = plain.original[step];
+    if (id != kNone) {
+      replay.want(problem.ops[id].inputs);
+      replay.run(id);
+    } else if (step == plain.between) {
+      replay.want(problem.boundary->forward_outputs);
+      result.parts->boundary_step = static_cast<int64_t>(replay.steps.size());
+    }
+  }
+  replay.want(problem.keep);
+  result.ops = std::move(replay.steps);
+  return result;
+}
+
+}  // namespace snug::plan
