@@ -15,9 +15,16 @@ void RangeBytes::reset(size_t moments) {
 
 void RangeBytes::measure(size_t block) {
   const double* own = own_.data() + block * kBlock;
-  double most = own[0];
-  for (size_t i = 1; i < kBlock; ++i) most = std::max(most, own[i]);
-  block_max_[block] = most + block_add_[block];
+  // Several at once: one maximum would wait for the one before.
+  constexpr size_t kLanes = 8;
+  static_assert(kBlock % kLanes == 0);
+  double most[kLanes];
+  std::copy(own, own + kLanes, most);
+  for (size_t i = kLanes; i < kBlock; i += kLanes) {
+    for (size_t lane = 0; lane < kLanes; ++lane)
+      most[lane] = own[i + lane] > most[lane] ? own[i + lane] : most[lane];
+  }
+  block_max_[block] = *std::max_element(most, most + kLanes) + block_add_[block];
 }
 
 void RangeBytes::add_inside(size_t block, size_t first, size_t last, double bytes) {

@@ -17,6 +17,7 @@ Retention::Retention(const StageGraph& graph, int64_t limit_bytes)
   const size_t storages = graph.bytes.size();
   bits_.assign(words_ * storages, 0);
   is_dirty_.assign(stages, false);
+  candidates_.assign(stages, {});
   op_mark_.assign(stages, 0);
   run_bits_.assign(stages / 64 + 1, 0);
   last_read_.assign(storages, 0);
@@ -65,7 +66,7 @@ bool Retention::rebuild() {
   peak_.reset(stages);
   retained_bytes_.reset(stages);
   journal_.clear();
-  candidates_.clear();
+  clear_candidates();
   extra_cost_ = 0;
   for (const ArenaId id : graph_.bytes.ids()) {
     touch(id, graph_.producer[id], 0, 1);
@@ -91,9 +92,48 @@ bool Retention::rebuild() {
   return is_valid;
 }
 
+// Only what differs is evaluated anew. The cost is summed from nothing, so that no rounding tells
+// where the state came from.
 void Retention::restore(const Snapshot& snapshot) {
-  bits_ = snapshot.bits;
-  SNUG_CHECK(rebuild(), "a snapshot that no schedule has");
+  commit();
+  const int32_t last = graph_.op_count;
+  for (const ArenaId id : graph_.bytes.ids()) {
+    const uint64_t* now = row(id);
+    const uint64_t* then = snapshot.bits.data() + offset_of(id);
+    for (size_t word = 0; word < words_; ++word) {
+      if (now[word] == then[word]) continue;
+      const auto begin = static_cast<int32_t>(word * 64);
+      for (int32_t t = begin; t < begin + 64 && t <= last;) {
+        const auto differs = [&](int32_t at) {
+          return ((now[word] ^ then[word]) >> (at - begin) & 1) != 0;
+        };
+        const bool value = (then[word] >> (t - begin) & 1) != 0;
+        if (!differs(t)) {
+          ++t;
+          continue;
+        }
+        int32_t end = t;
+        while (end + 1 < begin + 64 && end < last && differs(end + 1) &&
+               ((then[word] >> (end + 1 - begin) & 1) != 0) == value)
+          ++end;
+        change_bits(id, t, end, value);
+        t = end + 1;
+      }
+    }
+  }
+  if (!settle() || bits_ != snapshot.bits) {
+    bits_ = snapshot.bits;
+    SNUG_CHECK(rebuild(), "a snapshot that no schedule has");
+  }
+  commit();
+  sum_cost();
+}
+
+void Retention::sum_cost() {
+  extra_cost_ = 0;
+  for (int32_t t = 0; t <= graph_.op_count; ++t) {
+    for (const int32_t op : runs(t)) extra_cost_ += graph_.cost[op];
+  }
 }
 
 bool Retention::drop_all() {
@@ -141,11 +181,33 @@ std::vector<OpId> Retention::schedule() const {
   return result;
 }
 
+double Retention::cost() const {
+  IdVector<OpId, int32_t> counts(graph_.op_ids.size(), 0);
+  for (const OpId id : graph_.op_ids) ++counts[id];
+  for (int32_t t = 0; t <= graph_.op_count; ++t) {
+    for (const int32_t op : runs(t)) ++counts[graph_.op_ids[op]];
+  }
+  double sum = 0;
+  for (const OpId id : counts.ids()) sum += counts[id] * graph_.cost[graph_.stage_of[id]];
+  return sum;
+}
+
 void Retention::mark_dirty(int32_t stage) {
   if (stage < 0 || is_dirty_[stage]) return;
   is_dirty_[stage] = true;
   dirty_.push_back(stage);
   std::push_heap(dirty_.begin(), dirty_.end());
+}
+
+void Retention::add_candidate(ArenaId storage, int32_t stage) {
+  if (stage < 0) return;
+  if (candidates_[stage].empty()) candidate_stages_.push_back(stage);
+  candidates_[stage].push_back(storage);
+}
+
+void Retention::clear_candidates() {
+  for (const int32_t stage : candidate_stages_) candidates_[stage].clear();
+  candidate_stages_.clear();
 }
 
 // The bytes of one storage, on the boundaries first .. last, and on the peaks of the stages between
@@ -160,13 +222,9 @@ void Retention::add_bytes(ArenaId storage, int32_t first, int32_t last, bool val
 
 void Retention::change_bits(ArenaId storage, int32_t first, int32_t last, bool value) {
   // Runs of boundaries that really change.
-  for (int32_t t = first; t <= last;) {
-    if (is_retained(storage, t) == value) {
-      ++t;
-      continue;
-    }
-    int32_t end = t;
-    while (end < last && is_retained(storage, end + 1) != value) ++end;
+  for (int32_t t = next_boundary(storage, first, !value); t <= last;
+       t = next_boundary(storage, t, !value)) {
+    const int32_t end = std::min(next_boundary(storage, t, value) - 1, last);
     write_bits(storage, t, end, value);
     add_bytes(storage, t, end, value);
     Entry entry;
@@ -177,8 +235,8 @@ void Retention::change_bits(ArenaId storage, int32_t first, int32_t last, bool v
     journal_.push_back(std::move(entry));
     mark_dirty(t - 1);
     mark_dirty(end);
-    candidates_.push_back({t - 1, storage});
-    candidates_.push_back({end, storage});
+    add_candidate(storage, t - 1);
+    add_candidate(storage, end);
     const auto& list = touches_[storage];
     auto each = std::lower_bound(list.begin(), list.end(), t,
                                  [](const Touch& a, int32_t stage) { return a.stage < stage; });
@@ -197,7 +255,7 @@ bool Retention::settle() {
     is_dirty_[stage] = false;
     if (is_valid) is_valid = evaluate(stage);
   }
-  candidates_.clear();
+  clear_candidates();
   return is_valid;
 }
 
@@ -232,8 +290,8 @@ bool Retention::collect_runs(int32_t stage) {
       if (!need_if_started(output)) return false;
     }
   }
-  for (size_t i = 0; i < candidates_.size(); ++i) {
-    if (candidates_[i].stage == stage && !need_if_started(candidates_[i].storage)) return false;
+  for (size_t i = 0; i < candidates_[stage].size(); ++i) {
+    if (!need_if_started(candidates_[stage][i])) return false;
   }
   for (size_t i = 0; i < new_runs_.size(); ++i) {
     const auto inputs = graph_.inputs[new_runs_[i]];
@@ -297,15 +355,14 @@ bool Retention::evaluate(int32_t stage) {
     entry.first = 1;  // the runs stay
   }
   // A storage no longer retained behind this stage may have been passed through for nothing.
-  for (size_t i = 0; i < candidates_.size(); ++i) {
-    const Candidate each = candidates_[i];
-    if (each.stage != stage || !is_retained(each.storage, stage)) continue;
-    if (stage < graph_.op_count && is_retained(each.storage, stage + 1)) continue;
-    const auto& list = touches_[each.storage];
+  for (size_t i = 0; i < candidates_[stage].size(); ++i) {
+    const ArenaId id = candidates_[stage][i];
+    if (!is_retained(id, stage)) continue;
+    if (stage < graph_.op_count && is_retained(id, stage + 1)) continue;
+    const auto& list = touches_[id];
     const auto found = std::lower_bound(list.begin(), list.end(), stage,
                                         [](const Touch& a, int32_t t) { return a.stage < t; });
-    if (found == list.end() || found->stage != stage || found->reads == 0)
-      trim(each.storage, stage);
+    if (found == list.end() || found->stage != stage || found->reads == 0) trim(id, stage);
   }
   const double peak = stage_peak(stage, runs_[stage]);
   if (peak < 0) {

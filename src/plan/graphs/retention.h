@@ -63,6 +63,8 @@ class Retention {
   /// Ops that run again in a stage, in the order they run.
   [[nodiscard]] IndexSpan<const int32_t> runs(int32_t stage) const { return runs_[stage]; }
   [[nodiscard]] double extra_cost() const { return extra_cost_; }
+  /// Of all runs, summed as Liveness does: the same runs cost the same to the bit.
+  [[nodiscard]] double cost() const;
   /// Sum over stages of the bytes above the limit.
   [[nodiscard]] double overflow() const { return peak_.above(limit_); }
   [[nodiscard]] bool fits() const { return peak_.largest() <= limit_; }
@@ -98,10 +100,6 @@ class Retention {
     double peak = 0;
     std::vector<int32_t> runs;
   };
-  struct Candidate {
-    int32_t stage;
-    ArenaId storage;
-  };
 
   [[nodiscard]] const uint64_t* row(ArenaId storage) const {
     return bits_.data() + offset_of(storage);
@@ -115,6 +113,8 @@ class Retention {
   void change_bits(ArenaId storage, int32_t first, int32_t last, bool value);
   void add_bytes(ArenaId storage, int32_t first, int32_t last, bool value);
   void mark_dirty(int32_t stage);
+  void add_candidate(ArenaId storage, int32_t stage);
+  void clear_candidates();
   [[nodiscard]] bool evaluate(int32_t stage);
   [[nodiscard]] bool collect_runs(int32_t stage);
   void sort_new_runs();
@@ -125,6 +125,7 @@ class Retention {
   void replace_runs(int32_t stage, const std::vector<int32_t>& from,
                     const std::vector<int32_t>& to);
   [[nodiscard]] bool rebuild();
+  void sum_cost();
 
   const StageGraph& graph_;
   double limit_ = 0;
@@ -140,7 +141,9 @@ class Retention {
   std::vector<Entry> journal_;
   std::vector<int32_t> dirty_;  // max-heap of stages
   IndexVector<bool> is_dirty_;
-  std::vector<Candidate> candidates_;  // storages that may have to be made in a dirty stage
+  // Per stage: storages that may have to be made there, of the changes since the last settling.
+  IndexVector<std::vector<ArenaId>> candidates_;
+  std::vector<int32_t> candidate_stages_;
   std::vector<int32_t> new_runs_;
   IndexVector<uint64_t> run_bits_;  // scratch, per op
   IndexVector<int32_t> op_mark_;
