@@ -75,8 +75,10 @@ struct RematReport {
 /// Throws Error for a bad file or budget; an impossible budget is a report that does not fit.
 [[nodiscard]] RematReport solve_remat(const RematRequest& request);
 
-/// The trade-off: reports from the smallest peak found up to the peak of the listed order, cost
-/// falling strictly. The request's budget is not used.
+/// The whole trade-off in one run: reports from the smallest peak found up to the peak of the
+/// listed order, cost falling strictly. At RematEffort::best they are
+/// improved as those of solve_remat at `standard` are; else they are brief. The request's budget is
+/// not used.
 struct RematCurve {
   std::vector<RematReport> points;
   double seconds = 0;

@@ -95,7 +95,8 @@ class Solver {
         joint_(load(request)),
         plain_(plan::plain_problem(joint_)),
         keep_all_(plan::analyse(plain_.problem, plan::given_order(plain_.problem))),
-        bound_(plan::working_set_bound(plain_.problem)) {
+        bound_(plan::working_set_bound(plain_.problem)),
+        solver_(plain_.problem, limits_of(request, plain_)) {
     within(kShareOfBounds, [&] {
       bound_ = plan::pinned_set_bound(plain_.problem);
       if (request.may_reorder) return;
@@ -107,51 +108,36 @@ class Solver {
   }
 
   [[nodiscard]] int64_t keep_all_bytes() const { return with_base(keep_all_.load_bytes); }
-  [[nodiscard]] int64_t bound_bytes() const { return with_base(bound_.bytes); }
-  /// The time is over, or the caller wants an end.
-  [[nodiscard]] bool is_over() const { return StopScope(until(1)).is_due(); }
 
-  /// `share`: of the time that is left.
-  [[nodiscard]] RematReport report(int64_t budget_bytes, plan::Effort effort,
-                                   double share = 1) const {
+  [[nodiscard]] RematReport report(int64_t budget_bytes) {
     const auto begin = Clock::now();
-    plan::RematLimits limits;
-    limits.may_reorder = request_.may_reorder;
-    limits.effort = effort;
-    limits.boundary_ops = plain_.boundary_ops;
     const int64_t plain_budget = std::max<int64_t>(0, budget_bytes - plain_.common_bytes);
     const plan::RematResult result = [&] {
-      const StopScope stop(until(share * kShareOfSearch));
-      return plan::solve_remat(plain_.problem, plain_budget, limits);
+      const StopScope stop(until(kShareOfSearch));
+      return solver_.at(plain_budget);
     }();
-    RematReport report;
-    report.peak_bytes = with_base(result.peak_bytes);
-    report.fits = report.peak_bytes <= budget_bytes;
-    report.is_stopped = result.is_stopped;
-    report.is_optimal = result.is_optimal;
-    report.budget_bytes = budget_bytes;
-    report.keep_all_peak_bytes = keep_all_bytes();
-    report.cost = result.seconds;
-    report.base_cost = keep_all_.seconds;
-    report.overhead = ratio(result.seconds, keep_all_.seconds);
-    report.lower_bound_peak_bytes = bound_bytes();
-    const plan::OpId bound_op = bound_.op == kNone ? kNone : plain_.original[bound_.op];
-    if (bound_op != kNone) report.lower_bound_op = joint_.ops[bound_op].name;
-    if (budget_bytes < bound_bytes()) report.proof = word_of(bound_.proof);
     // Where nothing fits the bound is that of the schedule's own peak.
     const int64_t bytes = result.fits ? plain_budget : result.peak_bytes;
-    report.lower_bound_cost = keep_all_.seconds;  // every op once
-    within(share, [&] {
-      report.lower_bound_cost =
-          std::min(result.seconds, plan::lower_bound_seconds(plain_.problem, bytes));
-    });
-    if (result.is_optimal && report.fits) report.lower_bound_cost = result.seconds;
-    report.gap = report.fits ? ratio(report.cost, report.lower_bound_cost)
-                             : ratio(static_cast<double>(report.peak_bytes),
-                                     static_cast<double>(report.lower_bound_peak_bytes));
+    std::vector<double> bounds;
+    within(1, [&] { bounds = plan::lower_bounds_seconds(plain_.problem, std::span(&bytes, 1)); });
+    RematReport report = report_of(result, budget_bytes, bounds.empty() ? 0 : bounds.front());
     report.seconds = seconds_since(begin);
-    add_schedule(result.schedule, report);
     return report;
+  }
+
+  [[nodiscard]] std::vector<RematReport> curve() {
+    const std::vector<plan::RematResult> points = [&] {
+      const StopScope stop(until(kShareOfSearch));
+      return solver_.curve();
+    }();
+    std::vector<int64_t> budgets;
+    for (const plan::RematResult& each : points) budgets.push_back(each.peak_bytes);
+    std::vector<double> bounds(points.size(), 0);
+    within(1, [&] { bounds = plan::lower_bounds_seconds(plain_.problem, budgets); });
+    std::vector<RematReport> reports;
+    for (size_t i = 0; i < points.size(); ++i)
+      reports.push_back(report_of(points[i], with_base(budgets[i]), bounds[i]));
+    return reports;
   }
 
  private:
@@ -220,6 +206,42 @@ class Solver {
     }
   }
 
+  /// `bound_cost`: no schedule within the budget costs less; 0 where that is unknown.
+  [[nodiscard]] RematReport report_of(const plan::RematResult& result, int64_t budget_bytes,
+                                      double bound_cost) const {
+    RematReport report;
+    report.peak_bytes = with_base(result.peak_bytes);
+    report.fits = report.peak_bytes <= budget_bytes;
+    report.is_stopped = result.is_stopped;
+    report.is_optimal = result.is_optimal;
+    report.budget_bytes = budget_bytes;
+    report.keep_all_peak_bytes = keep_all_bytes();
+    report.cost = result.seconds;
+    report.base_cost = keep_all_.seconds;
+    report.overhead = ratio(result.seconds, keep_all_.seconds);
+    report.lower_bound_peak_bytes = with_base(bound_.bytes);
+    const plan::OpId bound_op = bound_.op == kNone ? kNone : plain_.original[bound_.op];
+    if (bound_op != kNone) report.lower_bound_op = joint_.ops[bound_op].name;
+    if (budget_bytes < report.lower_bound_peak_bytes) report.proof = word_of(bound_.proof);
+    // At least every op once.
+    report.lower_bound_cost = std::max(keep_all_.seconds, std::min(result.seconds, bound_cost));
+    if (result.is_optimal && report.fits) report.lower_bound_cost = result.seconds;
+    report.gap = report.fits ? ratio(report.cost, report.lower_bound_cost)
+                             : ratio(static_cast<double>(report.peak_bytes),
+                                     static_cast<double>(report.lower_bound_peak_bytes));
+    add_schedule(result.schedule, report);
+    return report;
+  }
+
+  static plan::RematLimits limits_of(const RematRequest& request, const plan::PlainProblem& plain) {
+    plan::RematLimits limits;
+    limits.boundary_ops = plain.boundary_ops;
+    limits.may_reorder = request.may_reorder;
+    limits.effort = effort_of(request.effort);
+    limits.may_be_stopped = request.time_limit_seconds > 0;
+    return limits;
+  }
+
   static double ratio(double value, double base) { return base > 0 ? value / base - 1 : 0; }
 
   const RematRequest& request_;
@@ -228,15 +250,8 @@ class Solver {
   plan::PlainProblem plain_;  // what is solved
   plan::Liveness keep_all_;
   plan::WorkingSetBound bound_;
+  plan::RematSolver solver_;
 };
-
-// A report of a schedule above its budget, as that of a budget in which it fits.
-RematReport as_found(RematReport report) {
-  report.fits = true;
-  report.budget_bytes = report.peak_bytes;
-  report.gap = report.lower_bound_cost > 0 ? report.cost / report.lower_bound_cost - 1 : 0;
-  return report;
-}
 
 }  // namespace
 
@@ -257,49 +272,15 @@ double parse_time_limit(std::string_view text) {
 
 RematReport solve_remat(const RematRequest& request) {
   const DefaultFloatMode float_mode;
-  const Solver solver(request);
-  return solver.report(resolve_budget(request.budget, solver.keep_all_bytes()),
-                       effort_of(request.effort));
+  Solver solver(request);
+  return solver.report(resolve_budget(request.budget, solver.keep_all_bytes()));
 }
 
 RematCurve remat_curve(const RematRequest& request) {
   const DefaultFloatMode float_mode;
-  constexpr int32_t kPoints = 24;
   const auto begin = Clock::now();
-  const Solver solver(request);
-  // A point for each budget: a whole search for each would take as many times as long.
-  const plan::Effort effort =
-      request.effort == RematEffort::best ? plan::Effort::standard : plan::Effort::fast;
   RematCurve curve;
-  const int64_t top = solver.keep_all_bytes();
-  const int64_t span = top - solver.bound_bytes();
-  for (int32_t i = 0; i < kPoints; ++i) {
-    const int64_t budget = top - span * i / (kPoints - 1);
-    // The first needs no search. The others share the time that is left.
-    curve.points.push_back(solver.report(budget, effort, i == 0 ? 1 : 1.0 / (kPoints - i)));
-    RematReport& last = curve.points.back();
-    if (solver.is_over()) break;
-    if (last.fits) continue;
-    // What was stopped may be found at the next budget. Else the smallest peak found ends the
-    // curve; below it there is nothing to ask for.
-    if (last.is_stopped) continue;
-    last = solver.report(last.peak_bytes, effort);
-    break;
-  }
-  // A peak that was found on the way is a point of its own budget.
-  for (RematReport& point : curve.points) {
-    if (!point.fits) point = as_found(std::move(point));
-  }
-  // A schedule serves every larger budget as well: only what costs less than all below stays.
-  std::stable_sort(
-      curve.points.begin(), curve.points.end(), [](const RematReport& a, const RematReport& b) {
-        return a.peak_bytes != b.peak_bytes ? a.peak_bytes < b.peak_bytes : a.cost < b.cost;
-      });
-  std::vector<RematReport> falling;
-  for (RematReport& point : curve.points) {
-    if (falling.empty() || point.cost < falling.back().cost) falling.push_back(std::move(point));
-  }
-  curve.points = std::move(falling);
+  curve.points = Solver(request).curve();
   curve.seconds = seconds_since(begin);
   return curve;
 }

@@ -8,6 +8,7 @@
 
 #include "base/stop.h"
 #include "plan/frontier/table_schedules.h"
+#include "plan/graphs/budget_tree.h"
 #include "plan/graphs/reorder.h"
 #include "plan/graphs/small_exact.h"
 #include "plan/graphs/stage_graph.h"
@@ -22,8 +23,7 @@ namespace {
 constexpr int32_t kManyOps = 1000;
 constexpr size_t kBlockSizes = 4;
 constexpr size_t kBlockSizesOfMany = 2;
-// Another order is searched on where its start costs no more than so much above the best.
-constexpr double kWorthSearching = 1.01;
+constexpr size_t kMostExactPoints = 100;  // of a curve
 
 RematResult measured(const Problem& problem, std::vector<OpId> schedule, int64_t budget_bytes) {
   const StopPause pause;  // a schedule that was found in time is not lost behind it
@@ -66,75 +66,135 @@ std::optional<RematResult> enumerate(const ProblemIndex& index, int64_t budget_b
   return result;
 }
 
-RematResult search_order(const ProblemIndex& index, std::span<const OpId> order,
-                         std::span<const std::vector<OpId>> schedules, int64_t budget_bytes,
-                         const RematLimits& limits) {
-  const StageGraph graph(index, order);
-  RetentionLimits search;
-  search.effort = limits.effort;
-  search.factor = limits.factor;
-  search.schedules = schedules;
-  RetentionResult found = search_retention(index, graph, budget_bytes, search);
-  return measured(index.problem, std::move(found.schedule), budget_bytes);
-}
-
-// The first runs in another order. Where somebody waits, its start tells whether it is worth it.
-RematResult search_other_order(const ProblemIndex& index, const std::vector<OpId>& order,
-                               int64_t budget_bytes, const RematLimits& limits,
-                               const RematResult& best) {
-  if (limits.effort != Effort::standard)
-    return search_order(index, order, {}, budget_bytes, limits);
-  RematLimits quick = limits;
-  quick.effort = Effort::fast;
-  RematResult start = search_order(index, order, {}, budget_bytes, quick);
-  const bool is_worth_it =
-      start.fits && (!best.fits || start.seconds < kWorthSearching * best.seconds);
-  return is_worth_it ? search_order(index, order, {}, budget_bytes, limits) : start;
-}
-
-// Improves on `best`, the given order.
-void search(const Problem& problem, int64_t budget_bytes, const RematLimits& limits,
-            RematResult& best) {
-  const ProblemIndex index(problem);
-  const std::vector<OpId> given = given_order(problem);
-  if (limits.may_enumerate && index.op_count() - limits.boundary_ops <= kMaxExactOps) {
-    if (std::optional<RematResult> exact = enumerate(index, budget_bytes, limits)) {
-      best = std::move(*exact);
-      return;
-    }
-  }
-  const auto consider = [&](RematResult result) {
-    if (is_better(result, best)) best = std::move(result);
-  };
-  const size_t block_sizes = index.op_count() < kManyOps ? kBlockSizes : kBlockSizesOfMany;
-  const std::vector<std::vector<OpId>> of_tables =
-      table_schedules(problem, budget_bytes, limits.effort == Effort::fast ? 1 : block_sizes);
-  for (const std::vector<OpId>& each : of_tables) consider(measured(problem, each, budget_bytes));
-  consider(search_order(index, given, of_tables, budget_bytes, limits));
-  const bool runs_once = best.fits && best.schedule.size() == problem.ops.size();
-  if (runs_once || !limits.may_reorder) return;
-  stop_point();
-  const std::vector<OpId> other = lower_peak_order(index);
-  if (other == given) return;
-  consider(measured(problem, other, budget_bytes));
-  consider(search_other_order(index, other, budget_bytes, limits, best));
-}
-
 }  // namespace
 
-RematResult solve_remat(const Problem& problem, int64_t budget_bytes, const RematLimits& limits) {
-  RematResult best = measured(problem, given_order(problem), budget_bytes);
-  if (best.fits) {
-    best.is_optimal = true;
+class RematSolver::Search {
+ public:
+  Search(const Problem& problem, const RematLimits& limits)
+      : limits_(limits), index_(problem), tables_(problem, block_sizes()) {
+    orders_.push_back(
+        {given_order(problem), [this](int64_t bytes) { return tables_.near(bytes); }});
+    if (!limits.may_reorder) return;
+    stop_point();
+    std::vector<OpId> other = lower_peak_order(index_);
+    if (other != orders_.front().order)
+      orders_.push_back(
+          {std::move(other), [](int64_t) { return std::vector<std::vector<OpId>>(); }});
+  }
+
+  [[nodiscard]] const ProblemIndex& index() const { return index_; }
+
+  /// Below the peak of the given order.
+  RematResult at(int64_t budget_bytes) {
+    if (std::optional<RematResult> exact = exact_at(budget_bytes)) return std::move(*exact);
+    RetentionResult found = tree(limits_.effort != Effort::fast).at(budget_bytes);
+    RematResult best = measured(index_.problem, std::move(found.schedule), budget_bytes);
+    if (limits_.effort != Effort::best) return best;
+    for (const BudgetTree::Order& each : orders_) {
+      if (is_stop_due() || (best.fits && best.schedule.size() == index_.problem.ops.size())) break;
+      RematResult longer = search_long(each, budget_bytes);
+      if (is_better(longer, best)) best = std::move(longer);
+    }
     return best;
   }
+
+  std::vector<RematResult> curve(const RematResult& keep_all) {
+    if (is_tiny()) return exact_curve(keep_all);
+    std::vector<RematResult> points;
+    for (RetentionResult& each : tree(limits_.effort == Effort::best).curve())
+      points.push_back(measured(index_.problem, std::move(each.schedule), each.peak_bytes));
+    for (RematResult& each : points) each.is_stopped = is_stop_due();
+    return points;
+  }
+
+ private:
+  [[nodiscard]] size_t block_sizes() const {
+    if (limits_.effort == Effort::fast) return 1;
+    return index_.op_count() < kManyOps ? kBlockSizes : kBlockSizesOfMany;
+  }
+  [[nodiscard]] bool is_tiny() const {
+    return limits_.may_enumerate && index_.op_count() - limits_.boundary_ops <= kMaxExactOps;
+  }
+  std::optional<RematResult> exact_at(int64_t budget_bytes) const {
+    if (!is_tiny()) return std::nullopt;
+    return enumerate(index_, budget_bytes, limits_);
+  }
+
+  BudgetTree& tree(bool is_improved) {
+    if (!tree_)
+      tree_.emplace(index_, orders_,
+                    TreeLimits{is_improved, limits_.may_be_stopped, limits_.factor});
+    return *tree_;
+  }
+
+  // The search that has the time to begin from nothing.
+  [[nodiscard]] RematResult search_long(const BudgetTree::Order& order,
+                                        int64_t budget_bytes) const {
+    const StageGraph graph(index_, order.order);
+    const std::vector<std::vector<OpId>> schedules = order.schedules(budget_bytes);
+    RetentionLimits search;
+    search.effort = Effort::best;
+    search.factor = limits_.factor;
+    search.schedules = schedules;
+    RetentionResult found = search_retention(index_, graph, budget_bytes, search);
+    return measured(index_.problem, std::move(found.schedule), budget_bytes);
+  }
+
+  // Each point is the cheapest below the peak of the one above.
+  std::vector<RematResult> exact_curve(const RematResult& keep_all) const {
+    std::vector<RematResult> points = {keep_all};
+    while (points.size() < kMostExactPoints && !is_stop_due()) {
+      std::optional<RematResult> next = exact_at(points.back().peak_bytes - 1);
+      if (!next || !next->fits) break;
+      if (next->seconds <= points.back().seconds) points.pop_back();
+      points.push_back(std::move(*next));
+    }
+    std::reverse(points.begin(), points.end());
+    return points;
+  }
+
+  RematLimits limits_;
+  ProblemIndex index_;
+  TableSchedules tables_;
+  std::vector<BudgetTree::Order> orders_;
+  std::optional<BudgetTree> tree_;
+};
+
+RematSolver::RematSolver(const Problem& problem, const RematLimits& limits)
+    : problem_(problem),
+      limits_(limits),
+      keep_all_(measured(problem, given_order(problem), INT64_MAX)) {
+  keep_all_.is_optimal = true;
+}
+
+RematSolver::~RematSolver() = default;
+
+RematResult RematSolver::at(int64_t budget_bytes) {
+  if (keep_all_.peak_bytes <= budget_bytes) return keep_all_;
+  RematResult best = keep_all_;
+  best.fits = best.is_optimal = false;
   try {
-    search(problem, budget_bytes, limits, best);
+    if (search_ == nullptr) search_ = std::make_unique<Search>(problem_, limits_);
+    best = search_->at(budget_bytes);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::cancelled) throw;
   }
   best.is_stopped = !best.is_optimal && is_stop_due();
   return best;
+}
+
+std::vector<RematResult> RematSolver::curve() {
+  try {
+    if (search_ == nullptr) search_ = std::make_unique<Search>(problem_, limits_);
+    return search_->curve(keep_all_);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::cancelled) throw;
+  }
+  return {keep_all_};
+}
+
+RematResult solve_remat(const Problem& problem, int64_t budget_bytes, const RematLimits& limits) {
+  return RematSolver(problem, limits).at(budget_bytes);
 }
 
 }  // namespace snug::plan

@@ -8,27 +8,15 @@
 #include <utility>
 
 #include "base/stop.h"
-#include "plan/chain/chain.h"
 #include "plan/chain/schedule.h"
-#include "plan/frontier/workshop.h"
 #include "plan/problem/liveness.h"
 
 namespace snug::plan {
 namespace {
 
 constexpr std::array kSmallShares = {0.125, 2.0, 0.5, 0.03};  // BlockLimits::small_share
-constexpr size_t kMostOfTable = 6;
-
-struct NearSchedule {
-  double distance = 0;  // of the load from the budget, as a ratio
-  std::vector<OpId> schedule;
-};
-
-void sort_nearest_first(std::vector<NearSchedule>& schedules) {
-  std::stable_sort(
-      schedules.begin(), schedules.end(),
-      [](const NearSchedule& a, const NearSchedule& b) { return a.distance < b.distance; });
-}
+constexpr size_t kBelow = 2;  // of a table's schedules, those that are next within the budget
+constexpr size_t kAbove = 1;
 
 // A block's ops run again with what the forward part made, whatever was written over meanwhile.
 bool writes_over_forward(const ProblemIndex& index) {
@@ -41,25 +29,43 @@ bool writes_over_forward(const ProblemIndex& index) {
   return false;
 }
 
+}  // namespace
+
+TableSchedules::TableSchedules(const Problem& problem, size_t block_sizes) {
+  const ProblemIndex index(problem);
+  if (index.forward_ids().empty() || index.backward_ids().empty() || writes_over_forward(index))
+    return;
+  for (size_t i = 0; i < std::min(block_sizes, kSmallShares.size()); ++i) {
+    BlockLimits limits;
+    limits.small_share = kSmallShares[i];
+    tables_.push_back(std::make_unique<Table>(problem, limits));
+  }
+}
+
+void TableSchedules::sort_nearest_first(std::vector<NearSchedule>& schedules) {
+  std::stable_sort(
+      schedules.begin(), schedules.end(),
+      [](const NearSchedule& a, const NearSchedule& b) { return a.distance < b.distance; });
+}
+
 // The nominal budget whose schedule's load is the last within the budget, by halving, and its
 // neighbours: the table counts in slots, liveness in bytes.
-void add_around(const Workshop& shop, int64_t budget_bytes, std::vector<NearSchedule>& found) {
-  const ChainSolver solver(shop.chain.blocks, shop.options);
-  const std::vector<int32_t> budgets = solver.distinct_budgets();
-  std::map<size_t, int64_t> loads;
+std::vector<TableSchedules::NearSchedule> TableSchedules::around(Table& table,
+                                                                 int64_t budget_bytes) {
+  const Workshop& shop = table.shop;
+  std::map<size_t, std::vector<OpId>> schedules;
   const auto load_at = [&](size_t at) {
-    const auto known = loads.find(at);
-    if (known != loads.end()) return known->second;
+    const auto known = table.loads.find(at);
+    if (known != table.loads.end()) return known->second;
     stop_point();
-    auto schedule = flatten(shop.index, shop.chain, solver.actions(budgets[at]));
-    if (!schedule) return loads[at] = INT64_MAX;
+    auto schedule = flatten(shop.index, shop.chain, table.solver.actions(table.budgets[at]));
+    if (!schedule) return table.loads[at] = INT64_MAX;
     const int64_t load = analyse(shop.index.problem, *schedule).load_bytes;
-    const double ratio = static_cast<double>(load) / static_cast<double>(budget_bytes);
-    found.push_back({std::abs(std::log(std::max(ratio, 1e-9))), std::move(*schedule)});
-    return loads[at] = load;
+    schedules[at] = std::move(*schedule);
+    return table.loads[at] = load;
   };
   size_t low = 0;
-  size_t high = budgets.size();
+  size_t high = table.budgets.size();
   while (low < high) {
     const size_t middle = low + (high - low) / 2;
     if (load_at(middle) <= budget_bytes) {
@@ -68,23 +74,24 @@ void add_around(const Workshop& shop, int64_t budget_bytes, std::vector<NearSche
       high = middle;
     }
   }
-  for (size_t at = low > 2 ? low - 2 : 0; at < std::min(budgets.size(), low + 2); ++at)
-    (void)load_at(at);
+  std::vector<NearSchedule> found;
+  for (size_t at = low > kBelow ? low - kBelow : 0;
+       at < std::min(table.budgets.size(), low + kAbove); ++at) {
+    const int64_t load = load_at(at);
+    if (load == INT64_MAX) continue;
+    const double ratio = static_cast<double>(load) / static_cast<double>(budget_bytes);
+    if (schedules.find(at) == schedules.end()) {
+      schedules[at] = *flatten(shop.index, shop.chain, table.solver.actions(table.budgets[at]));
+    }
+    found.push_back({std::abs(std::log(std::max(ratio, 1e-9))), std::move(schedules[at])});
+  }
+  return found;
 }
 
-}  // namespace
-
-std::vector<std::vector<OpId>> table_schedules(const Problem& problem, int64_t budget_bytes,
-                                               size_t block_sizes) {
+std::vector<std::vector<OpId>> TableSchedules::near(int64_t budget_bytes) {
   std::vector<NearSchedule> found;
-  for (size_t i = 0; i < std::min(block_sizes, kSmallShares.size()); ++i) {
-    const Workshop shop(problem, {.small_share = kSmallShares[i]});
-    if (!shop.has_chain() || writes_over_forward(shop.index)) return {};
-    std::vector<NearSchedule> of_table;
-    add_around(shop, budget_bytes, of_table);
-    sort_nearest_first(of_table);
-    if (of_table.size() > kMostOfTable) of_table.resize(kMostOfTable);
-    for (NearSchedule& each : of_table) found.push_back(std::move(each));
+  for (const std::unique_ptr<Table>& table : tables_) {
+    for (NearSchedule& each : around(*table, budget_bytes)) found.push_back(std::move(each));
   }
   sort_nearest_first(found);
   std::vector<std::vector<OpId>> schedules;

@@ -5,17 +5,43 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <vector>
 
+#include "plan/chain/chain.h"
+#include "plan/frontier/workshop.h"
 #include "plan/problem/plan.h"
 
 namespace snug::plan {
 
-/// With first runs in the given order; nearest to the budget first, above it and below. None where
-/// the problem has no backward part, or an op that writes in the
-/// place of what the forward part made.
-[[nodiscard]] std::vector<std::vector<OpId>> table_schedules(const Problem& problem,
-                                                             int64_t budget_bytes,
-                                                             size_t block_sizes);
+/// Tables that are solved once for all budgets. None where the problem has no backward part, or an
+/// op that writes in the place of what the forward part made. Refers to the problem.
+class TableSchedules {
+ public:
+  TableSchedules(const Problem& problem, size_t block_sizes);
+
+  /// With first runs in the given order; nearest to the budget first, above it and below.
+  [[nodiscard]] std::vector<std::vector<OpId>> near(int64_t budget_bytes);
+
+ private:
+  // One size of blocks.
+  struct Table {
+    Table(const Problem& problem, BlockLimits limits)
+        : shop(problem, limits), solver(shop.chain.blocks, shop.options) {}
+    Workshop shop;
+    ChainSolver solver;
+    std::vector<int32_t> budgets = solver.distinct_budgets();
+    std::map<size_t, int64_t> loads;  // by position among the budgets, as far as measured
+  };
+  struct NearSchedule {
+    double distance = 0;  // of the load from the budget, as a ratio
+    std::vector<OpId> schedule;
+  };
+  static void sort_nearest_first(std::vector<NearSchedule>& schedules);
+  [[nodiscard]] static std::vector<NearSchedule> around(Table& table, int64_t budget_bytes);
+
+  std::vector<std::unique_ptr<Table>> tables_;
+};
 
 }  // namespace snug::plan

@@ -14,7 +14,6 @@ namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr int32_t kMaxRounds = 50;
-constexpr int64_t kMaxGreedyWork = 300'000'000;
 
 bool is_retained_gap(const Retention& state, const Gap& gap) {
   if (!state.is_retained(gap.storage, gap.end)) return false;
@@ -97,17 +96,23 @@ bool may_keep_outputs(const StageGraph& graph, const Retention& state, int32_t o
   return true;
 }
 
-bool drop_until_fits(Retention& state, const std::vector<ArenaId>& storages) {
+double mean_cost(const StageGraph& graph, const std::vector<ArenaId>& storages) {
+  double cost = 0;
+  for (const ArenaId id : storages) cost += graph.cost[graph.producer[id]];
+  return cost > 0 ? cost / static_cast<double>(storages.size()) : 1;
+}
+
+bool drop_until_fits(Retention& state, const std::vector<ArenaId>& storages, int64_t most_work) {
   struct Item {
     double price;
     Gap gap;
     bool operator<(const Item& other) const { return price > other.price; }
   };
-  const int64_t work_end = state.work() + kMaxGreedyWork;
+  const int64_t work_end = state.work() + most_work;
   for (int32_t round = 0; round < kMaxRounds && !state.fits() && state.work() < work_end; ++round) {
     std::priority_queue<Item> queue;
     for (const ArenaId id : storages) {
-      if (is_stop_due()) return state.fits();
+      if (is_stop_due() || state.work() >= work_end) return state.fits();
       const auto touches = state.touches(id);
       for (size_t i = 0; i + 1 < touches.size(); ++i) {
         const Gap gap{id, touches[i].stage, touches[i + 1].stage};
@@ -165,7 +170,7 @@ bool clear_peaks(const StageGraph& graph, Retention& state, const std::vector<Ar
   return true;
 }
 
-void fill_room(const StageGraph& graph, Retention& state, int64_t most_work) {
+void fill_room(const StageGraph& graph, Retention& state, const FillLimits& limits) {
   const int64_t begin = state.work();
   struct Run {
     double price;
@@ -190,15 +195,16 @@ void fill_room(const StageGraph& graph, Retention& state, int64_t most_work) {
                      [](const Run& a, const Run& b) { return a.price > b.price; });
     bool is_changed = false;
     for (const Run& repeat : repeats) {
-      if (is_stop_due() || state.work() - begin >= most_work) return;
+      if (is_stop_due() || state.work() - begin >= limits.work) return;
       const auto runs = state.runs(repeat.stage);
       if (!std::binary_search(runs.begin(), runs.end(), repeat.op)) continue;
       if (!may_keep_outputs(graph, state, repeat.op, repeat.stage)) continue;
       const double cost = state.extra_cost();
       if (keep_outputs(graph, state, repeat.op, repeat.stage) && state.fits() &&
-          state.extra_cost() < cost) {
+          state.extra_cost() < cost && state.extra_cost() >= limits.least_cost) {
         state.commit();
         is_changed = true;
+        limits.on_step();
       } else {
         state.roll_back();
       }

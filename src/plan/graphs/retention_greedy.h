@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "plan/graphs/retention.h"
@@ -36,17 +37,27 @@ struct Gap {
 [[nodiscard]] bool may_keep_outputs(const StageGraph& graph, const Retention& state, int32_t op,
                                     int32_t stage);
 
+/// The mean cost of what makes them, the unit of temperatures; 1 where they cost nothing.
+[[nodiscard]] double mean_cost(const StageGraph& graph, const std::vector<ArenaId>& storages);
+
 /// Drops gaps, least cost per byte of overflow first, until the limit holds; false where it got
-/// stuck.
-bool drop_until_fits(Retention& state, const std::vector<ArenaId>& storages);
+/// stuck, or where that takes more work.
+bool drop_until_fits(Retention& state, const std::vector<ArenaId>& storages,
+                     int64_t most_work = 300'000'000);
 
 /// Drops all that is live but unused at the worst stage, stage after stage; false where it got
 /// stuck.
 bool clear_peaks(const StageGraph& graph, Retention& state, const std::vector<ArenaId>& storages);
 
 /// Takes out repeated runs while the limit holds, most cost per byte and stage first, in at most so
-/// much work (Retention::work).
-void fill_room(const StageGraph& graph, Retention& state, int64_t most_work = INT64_MAX);
+/// much work (Retention::work), and while that costs no less than `least_cost`. `on_step` sees the
+/// state after each.
+struct FillLimits {
+  int64_t work = INT64_MAX;
+  double least_cost = 0;  // Retention::extra_cost
+  std::function<void()> on_step = [] {};
+};
+void fill_room(const StageGraph& graph, Retention& state, const FillLimits& limits = {});
 
 /// Lowers the peak to the state's limit, by 5 % at a time and later by less: `reach` changes the
 /// state until it fits a limit on the way and tells whether it does; `try_harder` tells after a

@@ -16,9 +16,7 @@
 namespace snug::plan {
 namespace {
 
-// Temperatures in mean costs of an op.
-constexpr double kHot = 2;
-constexpr double kCold = 0.02;
+constexpr double kCold = 0.02;  // where the temperature ends, in mean costs of an op
 // A step is given up where it costs more than may be accepted by so many temperatures: little of
 // that comes back when the room that is left is filled.
 constexpr double kSlack = 3;
@@ -46,18 +44,19 @@ class Ruiner {
     Retention::Snapshot best = state_.snapshot();
     const int64_t begin = state_.work();
     for (int64_t step = 0; step < limits_.steps; ++step) {
-      if (is_stop_due() || best.extra_cost <= 0) break;
+      if (is_stop_due() || best.extra_cost <= limits_.least_cost) break;
       const double progress = std::max(
           static_cast<double>(state_.work() + listed_ - begin) / static_cast<double>(limits_.work),
           static_cast<double>(step) / static_cast<double>(limits_.steps));
       if (progress >= 1) break;
-      const double temperature = limits_.mean_cost * kHot * std::pow(kCold / kHot, progress);
+      const double temperature =
+          limits_.mean_cost * limits_.hot * std::pow(kCold / limits_.hot, progress);
       const double before = state_.extra_cost();
       // The step may cost this much; drawn first, so that hopeless ones end early.
       const double bar = before - temperature * std::log(1 - random_.unit());
       const bool is_done = ruin(false) && recreate(bar + kSlack * temperature);
       if (is_done) fill();
-      if (!is_done || state_.extra_cost() > bar) {
+      if (!is_done || state_.extra_cost() > bar || state_.extra_cost() < limits_.least_cost) {
         state_.roll_back();
         continue;
       }
@@ -71,8 +70,13 @@ class Ruiner {
   bool squeeze() {
     const int64_t end = state_.work() + limits_.work;
     return lower_peak_by_steps(
-        state_, [&] { return reach_limit(end); }, [] { return false; },
-        [&] { return state_.work() >= end || is_stop_due(); });
+        state_,
+        [&] {
+          const bool is_there = reach_limit(end);
+          if (is_there) limits_.on_lower();
+          return is_there;
+        },
+        [] { return false; }, [&] { return state_.work() >= end || is_stop_due(); });
   }
 
  private:

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "plan/graphs/random.h"
@@ -17,6 +18,11 @@ struct RuinLimits {
   int64_t work = 0;      // Retention::work
   int64_t steps = 0;     // whichever ends first
   double mean_cost = 1;  // of an op: the unit of temperatures
+  double hot = 2;        // where the temperature begins
+  /// States of less extra cost are not taken: what a smaller limit must not beat
+  /// (budget_tree.h).
+  double least_cost = 0;
+  std::function<void()> on_lower = [] {};  // sees the state at each step of `squeeze`
 };
 
 /// Drops until the state fits, where it does not, and leaves it at the cheapest one found; false

@@ -80,14 +80,10 @@ class Searcher {
         limits_(limits),
         state_(graph, limit_bytes),
         random_(limits.seed),
-        droppable_(droppable(graph)) {
-    double cost = 0;
+        droppable_(droppable(graph)),
+        mean_cost_(mean_cost(graph, droppable_)) {
     double bytes = 0;
-    for (const ArenaId id : droppable_) {
-      cost += graph.cost[graph.producer[id]];
-      bytes += static_cast<double>(graph.bytes[id]);
-    }
-    if (cost > 0) mean_cost_ = cost / static_cast<double>(droppable_.size());
+    for (const ArenaId id : droppable_) bytes += static_cast<double>(graph.bytes[id]);
     if (bytes > 0) mean_bytes_ = bytes / static_cast<double>(droppable_.size());
     moves_ = static_cast<int64_t>(limits.factor * (600'000 + 400.0 * graph.op_count));
     work_limit_ = static_cast<int64_t>(limits.factor * 600e6);
@@ -114,11 +110,18 @@ class Searcher {
     return found(best);
   }
 
+  std::vector<Start> way_down() {
+    limits_.factor *= quick_work(graph_) / kSqueezeWork;
+    is_way_wanted_ = true;
+    (void)start();
+    return std::move(way_);
+  }
+
  private:
   // Without the long ways to a first state, unless there is no other.
   RetentionResult quick(const std::vector<Start>& starts) {
     if (starts.empty()) {
-      limits_.factor *= quick_work() / kSqueezeWork;
+      limits_.factor *= quick_work(graph_) / kSqueezeWork;
       if (!start()) return {false, smallest_schedule_, smallest_peak_, 0};
     }
     Retention::Snapshot best = starts.empty() ? state_.snapshot() : starts.front().state;
@@ -127,7 +130,7 @@ class Searcher {
     const double shortest = 2.0 / static_cast<double>(begins.size() * (begins.size() + 1));
     for (size_t i = 0; i < begins.size(); ++i) {
       if (is_stop_due() || best.extra_cost <= 0) break;
-      const double length = quick_work() * shortest * static_cast<double>(i + 1) / kRuinWork;
+      const double length = quick_work(graph_) * shortest * static_cast<double>(i + 1) / kRuinWork;
       state_.restore(begins[i]);
       const bool is_better = improve(length) && state_.extra_cost() < best.extra_cost;
       if (is_better) best = state_.snapshot();
@@ -153,20 +156,13 @@ class Searcher {
     const Retention::Snapshot keep_all = state_.snapshot();
     StartLimits limits;
     limits.cuts = graph_.op_count < kManyOps ? kCuts : kCutsOfMany;
-    limits.work = static_cast<int64_t>(limits_.factor * quick_work() / 2);
+    limits.work = static_cast<int64_t>(limits_.factor * quick_work(graph_) / 2);
     limits.mean_cost = mean_cost_;
     if (graph_.op_count >= kManyOps) limits.dearest = kDearestOfMany;
     std::vector<Start> starts =
-        find_starts(index_, graph_, state_, droppable_, limits_.schedules, random_, limits);
+        StartFinder(index_, graph_, state_, droppable_).find(limits_.schedules, random_, limits);
     state_.restore(keep_all);
     return starts;
-  }
-
-  // The work of a search that somebody waits for.
-  [[nodiscard]] double quick_work() const {
-    const auto ops = static_cast<double>(graph_.op_count);
-    if (graph_.op_count <= kFewOps) return std::min(kMostWorkOfFew, ops * kWorkOfOp);
-    return kWorkOfMany + ops * kWorkOfMore;
   }
 
   void take_better(double length, Retention::Snapshot& best) {
@@ -201,11 +197,18 @@ class Searcher {
 
   // Remembers the smallest state seen.
   bool holds(bool fits) {
+    note();
     if (smallest_schedule_.empty() || state_.peak() < smallest_peak_) {
       smallest_peak_ = state_.peak();
       smallest_schedule_ = state_.schedule();
     }
     return fits;
+  }
+
+  // A state on the way down.
+  void note() {
+    if (is_way_wanted_ && (way_.empty() || state_.peak() < way_.back().peak_bytes))
+      way_.push_back(start_of(state_));
   }
 
   // Any state that fits; tries ever slower ways.
@@ -243,7 +246,12 @@ class Searcher {
     const int64_t work_end = state_.work() + static_cast<int64_t>(limits_.factor * kLowerWork);
     Price price = kHigh;
     return lower_peak_by_steps(
-        state_, [&] { return repair(kLowerMoves, price); },
+        state_,
+        [&] {
+          const bool is_there = repair(kLowerMoves, price);
+          if (is_there) note();
+          return is_there;
+        },
         [&] {
           if (price.first >= kLowerMostFirst) return false;
           price.first *= kLowerRise;
@@ -278,6 +286,7 @@ class Searcher {
     limits.mean_cost = mean_cost_;
     // Its own numbers, so that what it reaches does not depend on what came before.
     Random random(limits_.seed + number);
+    limits.on_lower = [this] { note(); };
     state_.restore(begin);
     return squeeze(graph_, state_, droppable_, random, limits);
   }
@@ -410,11 +419,24 @@ class Searcher {
   double mean_bytes_ = 1;
   int64_t moves_ = 0;
   int64_t work_limit_ = 0;
+  bool is_way_wanted_ = false;
+  std::vector<Start> way_;
   std::vector<OpId> smallest_schedule_;
   int64_t smallest_peak_ = 0;
 };
 
 }  // namespace
+
+double quick_work(const StageGraph& graph) {
+  const auto ops = static_cast<double>(graph.op_count);
+  if (graph.op_count <= kFewOps) return std::min(kMostWorkOfFew, ops * kWorkOfOp);
+  return kWorkOfMany + ops * kWorkOfMore;
+}
+
+std::vector<Start> lowest_states(const ProblemIndex& index, const StageGraph& graph,
+                                 const RetentionLimits& limits) {
+  return Searcher(index, graph, pinned_order_bound(graph).bytes, limits).way_down();
+}
 
 RetentionResult search_retention(const ProblemIndex& index, const StageGraph& graph,
                                  int64_t limit_bytes, const RetentionLimits& limits) {

@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "plan/graphs/retention_starts.h"
 #include "plan/graphs/stage_graph.h"
 
 namespace snug::plan {
@@ -38,5 +39,14 @@ struct RetentionResult {
 /// Where a stop is due (base/stop.h), it ends early with the best that it has.
 [[nodiscard]] RetentionResult search_retention(const ProblemIndex& index, const StageGraph& graph,
                                                int64_t limit_bytes, const RetentionLimits& limits);
+
+/// Retention::work of a search that somebody waits for: up to a second below 500 ops, three at
+/// 5,000.
+[[nodiscard]] double quick_work(const StageGraph& graph);
+
+/// States on the way from keep-all to the smallest peak that a search of about that work finds,
+/// whatever they cost; their peaks fall.
+[[nodiscard]] std::vector<Start> lowest_states(const ProblemIndex& index, const StageGraph& graph,
+                                               const RetentionLimits& limits);
 
 }  // namespace snug::plan

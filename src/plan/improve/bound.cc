@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "base/id_vector.h"
@@ -29,6 +31,8 @@ int64_t operand_bytes(const Problem& problem, const Op& op) {
   }
   return bytes;
 }
+
+}  // namespace
 
 // The relaxation at one instant: the first run of an op, `moment`. All its ancestors have run; all
 // its descendants are still to come. What they read of the ancestors' storages is either live now,
@@ -140,23 +144,34 @@ class MomentBound {
     double seconds = 0;  // run again by the cut
   };
 
+  struct Cut {
+    double seconds = 0;  // of the cut, with what it pays for bytes
+    double kept = 0;
+    std::vector<StorageId> kept_ids;
+  };
+
   Point evaluate(double price, double room) {
+    const Cut& cut = cut_at(price);
+    kept_.push_back(cut.kept_ids);
+    return {cut.seconds - price * room, cut.kept, cut.seconds - price * cut.kept};
+  }
+
+  const Cut& cut_at(double price) {
+    const auto known = cuts_.find(price);
+    if (known != cuts_.end()) return known->second;
     for (const KeptArc& each : kept_arcs_)
       network_.set_capacity(each.arc, each.seconds + price * each.bytes);
-    const double cut = network_.solve(source(), sink(), total_seconds_ * 1e-13);
-    Point point;
-    point.value = cut - price * room;
-    kept_.emplace_back();
+    Cut cut;
+    cut.seconds = network_.solve(source(), sink(), total_seconds_ * 1e-13);
     for (const KeptArc& each : kept_arcs_) {
       const OpId producer = index_.producer[each.id];
       const bool is_kept = network_.is_on_source_side(node_of(each.id)) &&
                            !network_.is_on_source_side(node_of(producer));
       if (!is_kept) continue;
-      point.kept += each.bytes;
-      kept_.back().push_back(each.id);
+      cut.kept += each.bytes;
+      cut.kept_ids.push_back(each.id);
     }
-    point.seconds = cut - price * point.kept;
-    return point;
+    return cuts_.emplace(price, std::move(cut)).first->second;
   }
 
   // The nodes of the network: one for each storage, and behind them one for each op.
@@ -169,11 +184,10 @@ class MomentBound {
   MinCut network_;
   std::vector<KeptArc> kept_arcs_;
   std::vector<std::vector<StorageId>> kept_;  // by cut
+  std::map<double, Cut> cuts_;                // by price: budgets share those of a bracket
   int64_t own_bytes_ = 0;
   double total_seconds_ = 0;
 };
-
-}  // namespace
 
 // Ops before it (constants) say nothing about what is kept.
 OpId loss_instant(const ProblemIndex& index) {
@@ -293,14 +307,15 @@ WorkingSetBound pinned_set_bound(const Problem& problem) {
   return kept.bytes > bound.bytes ? kept : bound;
 }
 
-double lower_bound_seconds(const Problem& problem, int64_t arena_budget_bytes) {
+std::vector<double> lower_bounds_seconds(const Problem& problem,
+                                         std::span<const int64_t> arena_budgets_bytes) {
   double seconds = 0;
   for (const Op& op : problem.ops) seconds += op.seconds;
-  if (problem.ops.size() > kMostCutOps) return seconds;
+  std::vector<double> bounds(arena_budgets_bytes.size(), seconds);
+  if (problem.ops.size() > kMostCutOps) return bounds;
   const ProblemIndex index(problem);
   const OpId begin = loss_instant(index);
   const int32_t tail = index.end_op() - begin;
-  double extra = 0;
   // The loss instant, and a few moments of the backward part.
   OpId before;
   for (const int32_t eighths : {0, 1, 2, 4}) {
@@ -308,20 +323,34 @@ double lower_bound_seconds(const Problem& problem, int64_t arena_budget_bytes) {
     if (tail <= 0 || moment == before) continue;
     before = moment;
     const double kept_seconds_per_byte = moment == begin ? problem.kept_seconds_per_byte : 0;
-    extra = std::max(
-        extra, MomentBound(index, moment, kept_seconds_per_byte).extra_seconds(arena_budget_bytes));
+    MomentBound bound(index, moment, kept_seconds_per_byte);
+    for (size_t i = 0; i < bounds.size(); ++i)
+      bounds[i] = std::max(bounds[i], seconds + bound.extra_seconds(arena_budgets_bytes[i]));
   }
-  return seconds + extra;
+  return bounds;
 }
 
-std::vector<std::vector<StorageId>> kept_sets(const ProblemIndex& index, OpId moment,
-                                              std::span<const int64_t> budgets) {
-  if (moment == index.end_op() || index.problem.ops.size() > kMostCutOps) return {};
-  MomentBound bound(index, moment, 0);
+double lower_bound_seconds(const Problem& problem, int64_t arena_budget_bytes) {
+  return lower_bounds_seconds(problem, std::span(&arena_budget_bytes, 1)).front();
+}
+
+MomentCuts::MomentCuts(const ProblemIndex& index, OpId moment) {
+  if (moment != index.end_op() && index.problem.ops.size() <= kMostCutOps)
+    bound_ = std::make_unique<MomentBound>(index, moment, 0);
+}
+MomentCuts::~MomentCuts() = default;
+MomentCuts::MomentCuts(MomentCuts&&) noexcept = default;
+MomentCuts& MomentCuts::operator=(MomentCuts&&) noexcept = default;
+
+std::vector<std::vector<StorageId>> MomentCuts::kept_sets(std::span<const int64_t> budgets,
+                                                          size_t most) {
   std::vector<std::vector<StorageId>> sets;
+  if (bound_ == nullptr) return sets;
   for (const int64_t budget_bytes : budgets) {
-    (void)bound.extra_seconds(budget_bytes);
-    for (std::vector<StorageId>& kept : bound.take_kept()) {
+    (void)bound_->extra_seconds(budget_bytes);
+    std::vector<std::vector<StorageId>> of_budget = bound_->take_kept();
+    const size_t first = of_budget.size() > most ? of_budget.size() - most : 0;
+    for (std::vector<StorageId>& kept : std::span(of_budget).subspan(first)) {
       if (std::find(sets.begin(), sets.end(), kept) == sets.end()) sets.push_back(std::move(kept));
     }
   }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -35,10 +36,29 @@ namespace snug::plan {
 /// The first op of the backward part that depends on the forward part; the end where none does.
 [[nodiscard]] OpId loss_instant(const ProblemIndex& index);
 
-/// What the cuts keep that bound the seconds at the first run of `moment`: for each price per byte
-/// that the bound tries within each of the budgets, the storages that are in memory then and read
-/// later. Good places to begin a search, best ones last.
-[[nodiscard]] std::vector<std::vector<StorageId>> kept_sets(const ProblemIndex& index, OpId moment,
-                                                            std::span<const int64_t> budgets);
+/// lower_bound_seconds of many budgets, whose cuts are shared.
+[[nodiscard]] std::vector<double> lower_bounds_seconds(
+    const Problem& problem, std::span<const int64_t> arena_budgets_bytes);
+
+class MomentBound;
+
+/// What the cuts keep that bound the seconds at the first run of one op. Refers to the index.
+class MomentCuts {
+ public:
+  MomentCuts(const ProblemIndex& index, OpId moment);
+  ~MomentCuts();
+  MomentCuts(MomentCuts&&) noexcept;
+  MomentCuts& operator=(MomentCuts&&) noexcept;
+
+  /// For each price per byte that the bound tries within each of the budgets, the storages that are
+  /// in memory then and read later. Good places to begin a search, best ones last. What a budget
+  /// gets does not depend on those before; cuts that they share are made once. At most so many of
+  /// a budget, the best.
+  [[nodiscard]] std::vector<std::vector<StorageId>> kept_sets(std::span<const int64_t> budgets,
+                                                              size_t most = SIZE_MAX);
+
+ private:
+  std::unique_ptr<MomentBound> bound_;  // none where the graph is too large
+};
 
 }  // namespace snug::plan

@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/graphs/budget_tree.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/stop.h"
+#include "snug/error.h"
+
+namespace snug::plan {
+namespace {
+
+constexpr int32_t kAnchors = 16;     // a power of two
+constexpr size_t kMostStates = 3;    // of an anchor
+constexpr int32_t kFewStages = 200;  // improved from all of them
+// Another order is improved where its start costs no more than so much above the best.
+constexpr double kWorthImproving = 1.01;
+constexpr int32_t kHalvings = 7;          // of a cell
+constexpr int32_t kImprovedHalvings = 3;  // of them
+constexpr int32_t kCurveHalvings = 2;
+// Shares of the work of a search that somebody waits for.
+constexpr double kAnchorShare = 0.04;
+constexpr double kEndShare = 0.5;
+constexpr double kMiddleShare = 0.1;
+// Where a search becomes warm from a state that is nearly right, in mean costs.
+constexpr double kHot = 2;
+constexpr double kWarm = 0.3;
+
+}  // namespace
+
+BudgetTree::BudgetTree(const ProblemIndex& index, std::vector<Order> orders,
+                       const TreeLimits& limits)
+    : orders_(std::move(orders)), limits_(limits) {
+  for (const Order& each : orders_) {
+    searches_.push_back(std::make_unique<OrderSearch>(index, each.order, limits.factor));
+    const int64_t bound = pinned_order_bound(searches_.back()->graph()).bytes;
+    bottom_bytes_ = searches_.size() == 1 ? bound : std::min(bottom_bytes_, bound);
+  }
+  top_bytes_ = searches_.front()->keep_all().peak_bytes;
+  bottom_bytes_ = std::min(bottom_bytes_, top_bytes_);
+}
+
+int64_t BudgetTree::bytes_at(int32_t anchor) const {
+  const int64_t span = top_bytes_ - bottom_bytes_;
+  return bottom_bytes_ + span / kAnchors * anchor + span % kAnchors * anchor / kAnchors;
+}
+
+BudgetTree::State BudgetTree::seen(size_t order, Start start) {
+  State state{order, std::make_shared<const Start>(std::move(start))};
+  const auto is_better = [&](const State& than) {
+    const bool fits = state.peak() <= wanted_bytes_;
+    if (than.is_none() || fits != (than.peak() <= wanted_bytes_)) return than.is_none() || fits;
+    return fits ? state.cost() < than.cost() : state.peak() < than.peak();
+  };
+  if (is_better(best_seen_)) best_seen_ = state;
+  return state;
+}
+
+BudgetTree::State BudgetTree::raised(const State& from, const SearchBounds& bounds) {
+  return seen(from.order, searches_[from.order]->raise(*from.start, bounds));
+}
+
+BudgetTree::State BudgetTree::lowered(const State& from, const SearchBounds& bounds) {
+  std::optional<Start> start = searches_[from.order]->lower(*from.start, bounds);
+  return start ? seen(from.order, std::move(*start)) : State{};
+}
+
+const std::vector<BudgetTree::State>& BudgetTree::anchor(int32_t k) {
+  const auto known = anchors_.find(k);
+  if (known != anchors_.end()) return known->second;
+  if (k == 0) return anchors_[k];
+  if (k == kAnchors) return anchors_[k] = {seen(0, searches_.front()->keep_all())};
+  const int32_t step = k & -k;
+  const auto best_of = [&](int32_t other) {
+    const std::vector<State>& states = anchor(other);
+    return states.empty() ? State{} : states.front();
+  };
+  const State upper = best_of(k + step);
+  if (upper.is_none()) return anchors_[k];
+  const State lower = best_of(k - step);
+  std::vector<State> found = search_anchor(k, lower, upper);
+  stop_point();
+  return anchors_[k] = std::move(found);
+}
+
+std::vector<BudgetTree::State> BudgetTree::search_anchor(int32_t k, const State& lower,
+                                                         const State& upper) {
+  const SearchBounds bounds{bytes_at(k), upper.cost()};
+  std::vector<State> found;
+  const auto add = [&](State state) {
+    if (!state.is_none() && state.cost() >= upper.cost()) found.push_back(std::move(state));
+  };
+  for (size_t order = 0; order < searches_.size(); ++order) {
+    const std::vector<std::vector<OpId>> schedules = orders_[order].schedules(bounds.limit_bytes);
+    for (Start& each : searches_[order]->starts(bounds, schedules))
+      add(seen(order, std::move(each)));
+  }
+  if (!lower.is_none()) add(raised(lower, bounds));
+  add(lowered(upper, bounds));
+  if (found.empty()) {
+    for (size_t order = 0; order < searches_.size(); ++order) {
+      for (const Start& each : searches_[order]->way_down()) {
+        if (each.peak_bytes > bounds.limit_bytes) continue;
+        add(raised(seen(order, each), bounds));
+        break;
+      }
+    }
+  }
+  const auto is_cheaper = [](const State& a, const State& b) { return a.cost() < b.cost(); };
+  std::stable_sort(found.begin(), found.end(), is_cheaper);
+  const auto is_same = [](const State& a, const State& b) {
+    return a.order == b.order && a.start->state.bits == b.start->state.bits;
+  };
+  found.erase(std::unique(found.begin(), found.end(), is_same), found.end());
+  if (found.size() > kMostStates) found.resize(kMostStates);
+  if (found.empty()) return found;
+  const State& best = found.front();
+  State better =
+      seen(best.order, searches_[best.order]->improve(*best.start, bounds, kAnchorShare, kWarm));
+  if (better.cost() < best.cost()) {
+    found.insert(found.begin(), std::move(better));
+    if (found.size() > kMostStates) found.pop_back();
+  }
+  return found;
+}
+
+const BudgetTree::State& BudgetTree::end(int32_t k) {
+  const auto known = ends_.find(k);
+  if (known != ends_.end()) return known->second;
+  const std::vector<State>& states = anchor(k);
+  if (states.empty()) return ends_[k];
+  if (k == kAnchors || !limits_.is_improved) return ends_[k] = states.front();
+  const double least_cost = anchor(k + 1).front().cost();
+  State found = improved(states, {bytes_at(k), least_cost});
+  stop_point();
+  return ends_[k] = std::move(found);
+}
+
+// From several states, the best of them last and longest.
+BudgetTree::State BudgetTree::improved(std::vector<State> begins, const SearchBounds& bounds) {
+  const bool is_small = searches_.front()->graph().op_count <= kFewStages;
+  State best = begins.front();
+  const auto is_hopeless = [&](const State& each) {
+    if (each.cost() > kWorthImproving * best.cost()) return true;
+    return !is_small && each.order == best.order && each.start != best.start;
+  };
+  if (is_small && begins.size() < kMostStates) begins.resize(kMostStates, begins.front());
+  begins.erase(std::remove_if(begins.begin(), begins.end(), is_hopeless), begins.end());
+  const double shortest = 2.0 / static_cast<double>(begins.size() * (begins.size() + 1));
+  for (size_t i = 0; i < begins.size(); ++i) {
+    if (is_stop_due() || best.cost() <= bounds.least_cost) break;
+    const State& begin = begins[i];
+    const double share = kEndShare * shortest * static_cast<double>(i + 1);
+    State found =
+        seen(begin.order, searches_[begin.order]->improve(*begin.start, bounds, share, kHot));
+    const bool is_better = found.cost() < best.cost();
+    if (is_better) best = std::move(found);
+    if (i == 0 && !is_better) break;  // a table has found it, or nothing will
+  }
+  return best;
+}
+
+// Of the smallest peak that any order gets down to.
+BudgetTree::State BudgetTree::smallest() {
+  State found;
+  for (size_t order = 0; order < searches_.size(); ++order) {
+    const Start& last = searches_[order]->way_down().back();
+    if (found.is_none() || last.peak_bytes < found.peak()) found = seen(order, last);
+  }
+  return found;
+}
+
+// From anchor k to the next; none where nothing fits the budgets in it.
+std::optional<BudgetTree::Cell> BudgetTree::cell(int32_t k) {
+  Cell cell{bytes_at(k), bytes_at(k + 1), end(k), end(k + 1)};
+  if (cell.upper.is_none()) return std::nullopt;
+  if (cell.lower.is_none()) {
+    cell.lower = smallest();
+    cell.lower_bytes = cell.lower.peak();
+    if (cell.lower_bytes >= cell.upper_bytes) {
+      cell.lower = cell.upper;
+      cell.lower_bytes = cell.upper.peak();
+    }
+  }
+  return cell;
+}
+
+BudgetTree::State BudgetTree::middle(const Cell& cell, int64_t bytes, int32_t depth) {
+  if (cell.upper.peak() <= bytes) return cell.upper;
+  const SearchBounds bounds{bytes, cell.upper.cost()};
+  State best = cell.lower;
+  const auto consider = [&](State state) {
+    if (!state.is_none() && state.cost() < best.cost() && state.cost() >= cell.upper.cost())
+      best = std::move(state);
+  };
+  consider(raised(cell.lower, bounds));
+  consider(lowered(cell.upper, bounds));
+  if (depth < kImprovedHalvings) {
+    for (Start& each : searches_.front()->from_schedules(bounds, orders_.front().schedules(bytes)))
+      consider(seen(0, std::move(each)));
+  }
+  if (limits_.is_improved && depth < kImprovedHalvings)
+    consider(
+        seen(best.order, searches_[best.order]->improve(*best.start, bounds, kMiddleShare, kWarm)));
+  stop_point();
+  return best;
+}
+
+BudgetTree::State BudgetTree::last_that_fits(const Cell& cell, int64_t budget_bytes) {
+  State best = cell.lower;
+  const SearchBounds bounds{cell.upper_bytes - 1, cell.upper.cost()};
+  (void)searches_[best.order]->raise(*cell.lower.start, bounds, [&](const Retention& state) {
+    if (state.peak() > budget_bytes) return;
+    const Start start = start_of(state);
+    if (start.cost < best.cost() && start.cost >= cell.upper.cost()) best = seen(best.order, start);
+  });
+  return best;
+}
+
+BudgetTree::State BudgetTree::descend(int64_t budget_bytes) {
+  int32_t k = 0;
+  while (k + 1 < kAnchors && bytes_at(k + 1) <= budget_bytes) ++k;
+  std::optional<Cell> found = cell(k);
+  if (!found) return smallest();
+  if (budget_bytes < found->lower_bytes) return found->lower;
+  Cell& cell = *found;
+  for (int32_t depth = 0; depth < kHalvings; ++depth) {
+    if (cell.upper.peak() <= budget_bytes) return cell.upper;
+    if (cell.lower.cost() <= cell.upper.cost()) return cell.lower;
+    const int64_t bytes = cell.lower_bytes + (cell.upper_bytes - cell.lower_bytes) / 2;
+    if (bytes <= cell.lower_bytes) break;
+    State state = middle(cell, bytes, depth);
+    const bool is_lower = bytes <= budget_bytes;
+    (is_lower ? cell.lower : cell.upper) = std::move(state);
+    (is_lower ? cell.lower_bytes : cell.upper_bytes) = bytes;
+  }
+  if (cell.upper.peak() <= budget_bytes) return cell.upper;
+  return last_that_fits(cell, budget_bytes);
+}
+
+RetentionResult BudgetTree::at(int64_t budget_bytes) {
+  wanted_bytes_ = budget_bytes;
+  best_seen_ = {};
+  State found;
+  try {
+    if (limits_.may_be_stopped) {
+      const auto schedules = orders_.front().schedules(budget_bytes);
+      for (Start& each : searches_.front()->starts({budget_bytes, 0}, schedules))
+        (void)seen(0, std::move(each));
+    }
+    found = descend(budget_bytes);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::cancelled) throw;
+  }
+  if (is_stop_due()) found = best_seen_;
+  if (found.is_none()) found = {0, std::make_shared<const Start>(searches_.front()->keep_all())};
+  return result(found, budget_bytes);
+}
+
+void BudgetTree::add_curve(const Cell& cell, int32_t depth, std::vector<State>& found) {
+  if (depth == kCurveHalvings || cell.lower.cost() <= cell.upper.cost()) return;
+  const int64_t bytes = cell.lower_bytes + (cell.upper_bytes - cell.lower_bytes) / 2;
+  const State state = middle(cell, bytes, depth);
+  found.push_back(state);
+  add_curve({cell.lower_bytes, bytes, cell.lower, state}, depth + 1, found);
+  add_curve({bytes, cell.upper_bytes, state, cell.upper}, depth + 1, found);
+}
+
+std::vector<RetentionResult> BudgetTree::curve() {
+  wanted_bytes_ = -1;
+  std::vector<State> found = {anchor(kAnchors).front()};
+  try {
+    for (int32_t k = kAnchors; k-- > 0;) {
+      const std::optional<Cell> each = cell(k);
+      if (!each) break;
+      found.push_back(each->lower);
+      add_curve(*each, 0, found);
+    }
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::cancelled) throw;
+  }
+  std::stable_sort(found.begin(), found.end(), [](const State& a, const State& b) {
+    return a.peak() != b.peak() ? a.peak() < b.peak() : a.cost() < b.cost();
+  });
+  std::vector<RetentionResult> points;
+  for (const State& each : found) {
+    if (points.empty() || each.cost() < points.back().seconds)
+      points.push_back(result(each, each.peak()));
+  }
+  return points;
+}
+
+RetentionResult BudgetTree::result(const State& state, int64_t budget_bytes) {
+  return {state.peak() <= budget_bytes, searches_[state.order]->schedule(*state.start),
+          state.peak(), state.cost()};
+}
+
+}  // namespace snug::plan
