@@ -96,7 +96,7 @@ def refuse(node, why):
 def tensors(node):
     """The tensors that a node makes, None where one of several is not made."""
     if "val" not in node.meta:
-        refuse(node, "has no value of known size")
+        refuse(node, "is no tensor" if node.op == "call_function" else "is a graph of its own, such as a branch of torch.cond")
     value = node.meta["val"]
     parts = list(value) if isinstance(value, (tuple, list)) else [value]
     for each in parts:
