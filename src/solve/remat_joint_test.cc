@@ -99,8 +99,7 @@ void expect_solved(const Problem& problem, bool may_reorder, Tally& tally) {
   RematRequest request;
   request.file = write(folder, "joint.json", remat_problem_json(problem));
   request.may_reorder = may_reorder;
-  const Problem read = load_remat_problem(request.file);
-  ASSERT_EQ(read.boundary, problem.boundary);
+  ASSERT_EQ(load_remat_problem(request.file), problem);
   const RematReport least = solve_within(request, 1);
   expect_report_is_true(problem, least);
   EXPECT_GE(least.peak_bytes, least.lower_bound_peak_bytes);

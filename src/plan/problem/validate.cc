@@ -361,6 +361,7 @@ void validate(const Problem& problem) {
 }
 
 std::vector<std::string> check_schedule(const Problem& problem, IndexSpan<const OpId> schedule) {
+  SNUG_CHECK(is_plain(problem), "a joint graph is judged by snug solve check");
   std::vector<std::string> violations;
   PlanReplay replay(problem, violations);
   for (const OpId id : schedule) {

@@ -60,6 +60,38 @@ TEST(Validate, Broken_problems_are_rejected_by_name) {
   expect_rejected(with([](Problem& p) { p.kept_seconds_per_byte = -1; }), "kept_seconds_per_byte");
 }
 
+// What the reader of problem files cannot let through.
+TEST(Validate, Broken_views_and_boundaries_are_rejected_by_name) {
+  const auto with = [](const std::function<void(Problem&)>& change) {
+    Problem bad = testing::unit_chain(4);
+    bad.boundary.emplace();
+    bad.storages.push_back({"v", 0, false});
+    bad.storages.push_back({"u", 0, false});
+    for (const int32_t back : {2, 1})
+      bad.storages[bad.storages.end_id() - back].view_of = StorageId(0);
+    change(bad);
+    return bad;
+  };
+  EXPECT_NO_THROW(validate(with([](Problem&) {})));
+  const auto last = [](Problem& p) -> Storage& { return p.storages.back(); };
+  expect_rejected(with([&](Problem& p) { last(p).view_of = StorageId(99); }),
+                  "view of 99, which is no storage");
+  expect_rejected(with([&](Problem& p) { last(p).view_of = p.storages.end_id() - 2; }),
+                  "is a view of a view");
+  expect_rejected(with([&](Problem& p) { last(p).resident = true; }), "is resident and a view");
+  expect_rejected(with([&](Problem& p) { last(p).bytes = 64; }), "has bytes of its own");
+  expect_rejected(with([](Problem& p) { p.boundary->between_bytes = 1; }),
+                  "boundary.between_bytes");
+  expect_rejected(with([](Problem& p) { p.boundary->forward_outputs = {StorageId(99)}; }),
+                  "99 is not a storage");
+  expect_rejected(with([](Problem& p) { p.ops[OpId(1)].is_ordered = true; }),
+                  "is ordered and may run again");
+  // Everything but the solver's front works on plain problems only.
+  const Problem joint = with([](Problem&) {});
+  EXPECT_THROW((void)build_frontier(joint), Error);
+  EXPECT_THROW((void)check_schedule(joint, given_order(joint)), Error);
+}
+
 // "b" is written over "a", which only its op reads, and is kept.
 Problem overwriting_problem(int64_t bytes_of_b) {
   Problem problem;
