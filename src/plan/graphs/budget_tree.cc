@@ -16,14 +16,16 @@ constexpr int32_t kFewStages = 200;  // improved from all of them
 // Another order is improved where its start costs no more than so much above the best.
 constexpr double kWorthImproving = 1.01;
 constexpr int32_t kHalvings = 7;          // of a cell
-constexpr int32_t kImprovedHalvings = 3;  // of them
+constexpr int32_t kStartedHalvings = 3;   // of them, begun from schedules as well
+constexpr int32_t kImprovedHalvings = 2;  // of them
 constexpr int32_t kCurveHalvings = 2;
 // Shares of the work of a search that somebody waits for.
 constexpr double kAnchorShare = 0.04;
 constexpr double kEndShare = 0.5;
-constexpr double kMiddleShare = 0.1;
+constexpr double kMiddleShare = 0.3;
 // Where a search becomes warm from a state that is nearly right, in mean costs.
 constexpr double kHot = 2;
+constexpr double kWarmer = 1.5;
 constexpr double kWarm = 0.3;
 
 }  // namespace
@@ -160,7 +162,7 @@ BudgetTree::State BudgetTree::improved(std::vector<State> begins, const SearchBo
   return best;
 }
 
-// Of the smallest peak that any order gets down to.
+// The state of the smallest peak that any order gets down to.
 BudgetTree::State BudgetTree::smallest() {
   State found;
   for (size_t order = 0; order < searches_.size(); ++order) {
@@ -195,25 +197,35 @@ BudgetTree::State BudgetTree::middle(const Cell& cell, int64_t bytes, int32_t de
   };
   consider(raised(cell.lower, bounds));
   consider(lowered(cell.upper, bounds));
-  if (depth < kImprovedHalvings) {
+  if (depth < kStartedHalvings) {
     for (Start& each : searches_.front()->from_schedules(bounds, orders_.front().schedules(bytes)))
       consider(seen(0, std::move(each)));
   }
   if (limits_.is_improved && depth < kImprovedHalvings)
-    consider(
-        seen(best.order, searches_[best.order]->improve(*best.start, bounds, kMiddleShare, kWarm)));
+    consider(seen(best.order,
+                  searches_[best.order]->improve(*best.start, bounds, kMiddleShare, kWarmer)));
   stop_point();
   return best;
 }
 
+// The best of states that are found for the whole cell, whatever the budget in it. Where many parts
+// are equal, costs fall in leaps, and the starts at its upper end see one that lies in it.
 BudgetTree::State BudgetTree::last_that_fits(const Cell& cell, int64_t budget_bytes) {
   State best = cell.lower;
   const SearchBounds bounds{cell.upper_bytes - 1, cell.upper.cost()};
-  (void)searches_[best.order]->raise(*cell.lower.start, bounds, [&](const Retention& state) {
-    if (state.peak() > budget_bytes) return;
-    const Start start = start_of(state);
-    if (start.cost < best.cost() && start.cost >= cell.upper.cost()) best = seen(best.order, start);
+  const auto consider = [&](size_t order, const Start& start) {
+    if (start.peak_bytes <= budget_bytes && start.cost < best.cost() &&
+        start.cost >= cell.upper.cost())
+      best = seen(order, start);
+  };
+  const size_t order = cell.lower.order;
+  (void)searches_[order]->raise(*cell.lower.start, bounds, [&](const Retention& state) {
+    if (state.peak() <= budget_bytes) consider(order, start_of(state));
   });
+  for (size_t each = 0; each < searches_.size(); ++each) {
+    const auto schedules = orders_[each].schedules(bounds.limit_bytes);
+    for (const Start& start : searches_[each]->starts(bounds, schedules)) consider(each, start);
+  }
   return best;
 }
 

@@ -6,8 +6,8 @@
 //             that are known, the middle first: what fits the smaller is a candidate, and nothing
 //             is taken that costs less than what was found for the larger.
 //   ends      every anchor improved, never below the next anchor's brief result.
-//   cells     from end to end, halved like the anchors; what is left then is the way of one state
-//             upward, of which a budget takes the last that fits.
+//   cells     from end to end, halved like the anchors; for what is left then some states are found
+//             whatever the budget in it, which takes the cheapest that fits.
 //
 // So all that is found between two budgets costs no more than what was found at the lower and no
 // less than at the upper, and every query sees the same of both. Nothing depends on which budgets

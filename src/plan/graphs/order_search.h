@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One order of the first runs, with all that its searches share whatever the limit: the stages, a
-// state to work on, the cuts. What a call returns follows from its arguments alone, not from the
-// calls before.
+// state to work on, the cuts. What a call returns follows from its arguments, not from the calls
+// before.
 #pragma once
 
 #include <cstdint>

@@ -117,6 +117,7 @@ class OrderBytes {
   // The last step that reads a storage with one op moved; behind the end where it is kept, before
   // all where nothing reads it.
   int32_t last_read(StorageId id, int32_t here, int32_t there) {
+    if (index_.arena_bytes(id) == 0) return size();  // it does not matter
     if (mark_[id] == replays_) return last_[id];
     mark_[id] = replays_;
     int32_t last = index_.in_keep[id] ? size() : -1;

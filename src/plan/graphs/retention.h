@@ -63,7 +63,7 @@ class Retention {
   /// Ops that run again in a stage, in the order they run.
   [[nodiscard]] IndexSpan<const int32_t> runs(int32_t stage) const { return runs_[stage]; }
   [[nodiscard]] double extra_cost() const { return extra_cost_; }
-  /// Of all runs, summed as Liveness does: the same runs cost the same to the bit.
+  /// The cost of all runs, summed as Liveness does: the same runs cost the same to the bit.
   [[nodiscard]] double cost() const;
   /// Sum over stages of the bytes above the limit.
   [[nodiscard]] double overflow() const { return peak_.above(limit_); }

@@ -40,10 +40,11 @@ struct Gap {
 /// The mean cost of what makes them, the unit of temperatures; 1 where they cost nothing.
 [[nodiscard]] double mean_cost(const StageGraph& graph, const std::vector<ArenaId>& storages);
 
+inline constexpr int64_t kMostGreedyWork = 300'000'000;
 /// Drops gaps, least cost per byte of overflow first, until the limit holds; false where it got
 /// stuck, or where that takes more work.
 bool drop_until_fits(Retention& state, const std::vector<ArenaId>& storages,
-                     int64_t most_work = 300'000'000);
+                     int64_t most_work = kMostGreedyWork);
 
 /// Drops all that is live but unused at the worst stage, stage after stage; false where it got
 /// stuck.

@@ -111,6 +111,7 @@ class Searcher {
   }
 
   std::vector<Start> way_down() {
+    greedy_work_ = static_cast<int64_t>(limits_.factor * quick_work(graph_));
     limits_.factor *= quick_work(graph_) / kSqueezeWork;
     is_way_wanted_ = true;
     (void)start();
@@ -214,7 +215,7 @@ class Searcher {
   // Any state that fits; tries ever slower ways.
   bool start() {
     const Retention::Snapshot keep_all = state_.snapshot();
-    const bool is_greedy_enough = holds(drop_until_fits(state_, droppable_));
+    const bool is_greedy_enough = holds(drop_until_fits(state_, droppable_, greedy_work_));
     bool fits = is_greedy_enough;
     if (graph_.op_count < kManyOps) {
       if (fits || is_stop_due()) return fits;
@@ -419,6 +420,7 @@ class Searcher {
   double mean_bytes_ = 1;
   int64_t moves_ = 0;
   int64_t work_limit_ = 0;
+  int64_t greedy_work_ = kMostGreedyWork;
   bool is_way_wanted_ = false;
   std::vector<Start> way_;
   std::vector<OpId> smallest_schedule_;
