@@ -13,6 +13,8 @@
 #include "plan/chain/chain.h"
 #include "plan/chain/schedule.h"
 #include "plan/chain/strategies.h"
+#include "plan/frontier/poor_chain.h"
+#include "plan/frontier/remat.h"
 #include "plan/frontier/workshop.h"
 #include "plan/improve/bound.h"
 #include "plan/improve/lower_peak.h"
@@ -42,6 +44,10 @@ constexpr double kMaxForwardRuns = 32;  // longer schedules are of no use to any
 // Ops. In a longer problem every schedule costs a tenth of a second or more, so that there are few.
 constexpr size_t kLongProblem = 40'000;
 constexpr int32_t kPointsOfLong = 8;
+// Where the chain says little: of the work of `snug solve remat --curve`, which takes more than a
+// few seconds for more ops.
+constexpr double kGraphWork = 0.25;
+constexpr size_t kMostGraphOps = 4000;
 constexpr size_t kHugeProblem = 150'000;
 constexpr int32_t kPointsOfHuge = 3;
 
@@ -276,6 +282,15 @@ void add_peak_candidates(const Workshop& shop, const FrontierOptions& options,
   }
 }
 
+// What the chain's tables do not see.
+void add_graph_candidates(const Workshop& shop, std::vector<ScheduledPoint>& candidates) {
+  RematLimits limits;
+  limits.may_enumerate = false;  // every point would be a search of its own
+  limits.factor = kGraphWork;
+  for (RematResult& each : RematSolver(shop.index.problem, limits).curve())
+    candidates.push_back(measured(shop.index.problem, std::move(each.schedule), "budget"));
+}
+
 // With cuts behind the cheap blocks rather than in front of them.
 void add_low_candidates(const Problem& problem, const Workshop& shop, int32_t points,
                         std::vector<ScheduledPoint>& candidates) {
@@ -364,6 +379,8 @@ Frontier build_frontier(const Problem& problem, const FrontierOptions& options,
     if (!is_long(problem)) add_low_candidates(ordered.problem, shop, points, candidates);
   }
   if (!is_long(problem)) add_peak_candidates(shop, options, candidates);
+  if (problem.ops.size() <= kMostGraphOps && is_poor_chain(shop))
+    add_graph_candidates(shop, candidates);
   // Measured as the given problem sums its seconds, so that equal runs have equal times to the bit.
   const auto in_given_ids = [&](const ScheduledPoint& point) {
     // Another order of keep-all is keep-all too.

@@ -199,10 +199,12 @@ class JointReplay {
     for (const OpId id : joint.ops.ids()) {
       if (!makes_only_views(joint, joint.ops[id])) continue;
       for (const StorageId output : joint.ops[id].outputs) maker_[output] = id;
+      has_views_ = true;
     }
   }
 
   void want(const std::vector<StorageId>& ids) {
+    if (!has_views_) return;
     std::set<OpId> missing;
     std::vector<StorageId> open(ids);
     while (!open.empty()) {
@@ -230,6 +232,7 @@ class JointReplay {
 
  private:
   const Problem& joint_;
+  bool has_views_ = false;
   IdVector<StorageId, OpId> maker_;  // of views, where it makes only views
   IdVector<StorageId, int32_t> instance_;
   IdVector<StorageId, int32_t> made_of_;  // the root's instance of which a view is
