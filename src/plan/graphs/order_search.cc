@@ -11,6 +11,8 @@
 namespace snug::plan {
 namespace {
 
+// Where a cut keeps little of a long chain, its state alone is quadratic: the tables have to do.
+constexpr int32_t kMostStagesOfCuts = 10'000;
 constexpr int32_t kManyStages = 500;
 constexpr int32_t kCutsOfAnchor = 6;
 constexpr int32_t kCutsOfLongAnchor = 4;
@@ -72,8 +74,9 @@ std::vector<Start> OrderSearch::find(const SearchBounds& bounds,
 
 std::vector<Start> OrderSearch::starts(const SearchBounds& bounds,
                                        std::span<const std::vector<OpId>> schedules) {
-  const bool has_few = graph_.op_count < kManyStages;
-  std::vector<Start> found = find(bounds, schedules, has_few ? kCutsOfAnchor : kCutsOfLongAnchor);
+  int32_t cuts = graph_.op_count < kManyStages ? kCutsOfAnchor : kCutsOfLongAnchor;
+  if (graph_.op_count > kMostStagesOfCuts && !schedules.empty()) cuts = 0;
+  std::vector<Start> found = find(bounds, schedules, cuts);
   if (!found.empty() || is_stop_due()) return found;
   come_to(keep_all_, bounds);
   const auto work = static_cast<int64_t>(factor_ * quick_work(graph_));

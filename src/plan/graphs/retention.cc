@@ -246,14 +246,15 @@ void Retention::change_bits(ArenaId storage, int32_t first, int32_t last, bool v
 }
 
 // Evaluates dirty stages from the last to the first: whatever a stage trims lies before it.
-bool Retention::settle() {
+bool Retention::settle(int64_t most_work) {
+  const int64_t begin = work_;
   bool is_valid = true;
   while (!dirty_.empty()) {
     std::pop_heap(dirty_.begin(), dirty_.end());
     const int32_t stage = dirty_.back();
     dirty_.pop_back();
     is_dirty_[stage] = false;
-    if (is_valid) is_valid = evaluate(stage);
+    if (is_valid) is_valid = evaluate(stage) && work_ - begin <= most_work;
   }
   clear_candidates();
   return is_valid;

@@ -41,7 +41,8 @@ class Retention {
   void plan(ArenaId storage, int32_t first, int32_t last, bool is_retained) {
     change_bits(storage, first, last, is_retained);
   }
-  [[nodiscard]] bool settle();
+  /// Where no schedule has these bits, or more work is needed to see it: false.
+  [[nodiscard]] bool settle(int64_t most_work = INT64_MAX);
 
   /// Changes since the last commit or restore can be taken back: all, or those since a mark.
   void commit() { journal_.clear(); }

@@ -18,6 +18,7 @@ namespace {
 // Shares of the limit: a cut does not see what the moment's neighbours need.
 constexpr double kShares[] = {1, 0.95, 0.9, 0.8};
 
+constexpr size_t kMostFailures = 2;   // of one moment's cuts
 constexpr int64_t kFewestStarts = 4;  // for which the work is enough
 
 }  // namespace
@@ -43,7 +44,7 @@ std::vector<Start> StartFinder::find(std::span<const std::vector<OpId>> schedule
   settle_drafts(drafts_.size(), random, limits);
   for (Moment& moment : moments_) {
     if (limits.cuts == 0) break;
-    add_cuts(moment, limits.cuts_of_share);
+    add_cuts(moment, limits);
     settle_drafts(static_cast<size_t>(limits.cuts), random, limits);
   }
   std::stable_sort(starts_.begin(), starts_.end(), [](const Start& a, const Start& b) {
@@ -52,18 +53,22 @@ std::vector<Start> StartFinder::find(std::span<const std::vector<OpId>> schedule
   return std::exchange(starts_, {});
 }
 
-void StartFinder::add_cuts(Moment& moment, size_t most) {
+void StartFinder::add_cuts(Moment& moment, const StartLimits& limits) {
+  size_t failures = 0;
   std::vector<int64_t> budgets;
   for (const double share : kShares)
     budgets.push_back(static_cast<int64_t>(share * static_cast<double>(state_.limit_bytes())));
   state_.restore(keep_all_);
-  for (std::vector<StorageId>& kept : moment.cuts.kept_sets(budgets, most)) {
-    if (is_stop_due()) return;
+  for (std::vector<StorageId>& kept : moment.cuts.kept_sets(budgets, limits.cuts_of_share)) {
+    if (is_stop_due() || failures == kMostFailures) return;
     Draft draft;
     draft.moment = &moment;
     draft.kept = std::move(kept);
-    if (keep_across(graph_, state_, droppable_, moment.stage, draft.kept))
+    if (keep_across(graph_, state_, droppable_, moment.stage, draft.kept, 2 * limits.work)) {
       add_draft(std::move(draft));
+    } else {
+      ++failures;
+    }
     state_.roll_back();
   }
 }
@@ -116,7 +121,7 @@ double StartFinder::cheapest() const {
 }
 
 bool keep_across(const StageGraph& graph, Retention& state, std::span<const ArenaId> droppable,
-                 int32_t stage, std::span<const StorageId> kept) {
+                 int32_t stage, std::span<const StorageId> kept, int64_t most_work) {
   const std::vector<StorageId> sorted = [&] {
     std::vector<StorageId> ids(kept.begin(), kept.end());
     std::sort(ids.begin(), ids.end());
@@ -131,7 +136,7 @@ bool keep_across(const StageGraph& graph, Retention& state, std::span<const Aren
     if (next == touches.begin() || next == touches.end() || next->stage == stage) continue;
     state.plan(id, std::prev(next)->stage + 1, next->stage, false);
   }
-  if (state.settle()) return true;
+  if (state.settle(most_work)) return true;
   state.roll_back();
   return false;
 }

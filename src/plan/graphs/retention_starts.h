@@ -18,10 +18,11 @@ namespace snug::plan {
 
 /// From keep-all, nothing but `kept` stays in memory across the first run of the op at `stage`:
 /// what is not kept is made again where it is read next. A change that can be taken back; false,
-/// and keep-all again, where no schedule is so.
+/// and keep-all again, where no schedule is so or `most_work` (Retention::work) is not enough:
+/// where a long chain keeps next to nothing, its schedule is quadratic.
 [[nodiscard]] bool keep_across(const StageGraph& graph, Retention& state,
                                std::span<const ArenaId> droppable, int32_t stage,
-                               std::span<const StorageId> kept);
+                               std::span<const StorageId> kept, int64_t most_work = INT64_MAX);
 
 struct StartLimits {
   int32_t cuts = 0;                 // that are tried for each moment, those nearest to the limit
@@ -69,7 +70,7 @@ class StartFinder {
     double extra_cost = 0;
   };
 
-  void add_cuts(Moment& moment, size_t most);
+  void add_cuts(Moment& moment, const StartLimits& limits);
   void add_draft(Draft draft);
   void make(const Draft& draft);
   void settle_drafts(size_t count, Random& random, const StartLimits& limits);
