@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/id_vector.h"
+#include "plan/problem/liveness.h"
 
 namespace snug::plan {
 namespace {
@@ -13,10 +14,11 @@ constexpr double kLongShare = 0.25;          // of the blocks
 constexpr double kFewestLong = 2;            // blocks
 constexpr double kLargeShare = 0.75;         // of the mean bytes between two blocks
 constexpr double kLargeShareOfUnlike = 0.2;  // where most blocks differ
+constexpr double kShareOfLoad = 0.005;       // of keep-all, at least
 constexpr double kLargestBlock = 0.5;        // of the forward part's seconds
 constexpr int32_t kOpsOfLargest = 40;        // below, its options are as good as a search
 
-// Of what a block hands to the next.
+// The bytes of what a block hands to the next.
 double mean_cut_bytes(const ProblemIndex& index, const Chain& chain) {
   double bytes = 0;
   double cuts = 0;
@@ -28,7 +30,7 @@ double mean_cut_bytes(const ProblemIndex& index, const Chain& chain) {
   return cuts > 0 ? bytes / cuts : 0;
 }
 
-// Of storages that could be made again where a far block reads them next.
+// The bytes that could be made again where a far block reads them next.
 double carried_far_bytes(const ProblemIndex& index, const Chain& chain) {
   IdVector<OpId, int32_t> block_of(index.op_count(), -1);
   for (int32_t b = 0; b < static_cast<int32_t>(chain.blocks.size()); ++b) {
@@ -71,7 +73,10 @@ bool is_poor_chain(const Workshop& shop) {
   if (!shop.has_chain()) return false;
   const auto classes = static_cast<size_t>(shop.chain.class_count);
   const double share = 2 * classes > shop.chain.blocks.size() ? kLargeShareOfUnlike : kLargeShare;
-  const double large = share * mean_cut_bytes(shop.index, shop.chain);
+  const Problem& problem = shop.index.problem;
+  const auto keep_all = static_cast<double>(analyse(problem, given_order(problem)).load_bytes);
+  const double large =
+      std::max(share * mean_cut_bytes(shop.index, shop.chain), kShareOfLoad * keep_all);
   return carried_far_bytes(shop.index, shop.chain) >= std::max(1.0, large) ||
          has_dominant_block(shop.index, shop.chain);
 }

@@ -24,6 +24,7 @@ constexpr Cooling kRepair{1, 0.02};
 constexpr double kRuinWork = 400e6;
 constexpr double kRuinSteps = 200e3;
 constexpr double kSqueezeWork = 200e6;
+constexpr double kWayShare = 0.35;  // of each squeeze where somebody waits: there are three or so
 constexpr double kSqueezesWork = 600e6;  // of all together; then no further one begins
 constexpr uint64_t kMoreSqueezes = 6;
 constexpr int32_t kManyOps = 500;       // lowered by annealing rather than squeezed
@@ -112,7 +113,7 @@ class Searcher {
 
   std::vector<Start> way_down() {
     greedy_work_ = static_cast<int64_t>(limits_.factor * quick_work(graph_));
-    limits_.factor *= quick_work(graph_) / kSqueezeWork;
+    limits_.factor *= kWayShare * quick_work(graph_) / kSqueezeWork;
     is_way_wanted_ = true;
     (void)start();
     return std::move(way_);
