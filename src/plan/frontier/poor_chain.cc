@@ -30,7 +30,8 @@ double mean_cut_bytes(const ProblemIndex& index, const Chain& chain) {
   return cuts > 0 ? bytes / cuts : 0;
 }
 
-// The bytes that could be made again where a far block reads them next.
+// The bytes that could be made again where a far block reads them next; none where they are of so
+// many storages that they are the chain itself (what each step of a recurrent net hands upward).
 double carried_far_bytes(const ProblemIndex& index, const Chain& chain) {
   IdVector<OpId, int32_t> block_of(index.op_count(), -1);
   for (int32_t b = 0; b < static_cast<int32_t>(chain.blocks.size()); ++b) {
@@ -39,17 +40,20 @@ double carried_far_bytes(const ProblemIndex& index, const Chain& chain) {
   const auto blocks = static_cast<double>(chain.blocks.size());
   const auto far = static_cast<int32_t>(std::ceil(std::max(kFewestLong, kLongShare * blocks)));
   double bytes = 0;
+  size_t count = 0;
   for (const StorageId id : index.storage_ids()) {
     const OpId producer = index.producer[id];
     if (!chain.is_pinned[id] || producer == kNone || producer >= index.backward_begin) continue;
     if (index.runs_once[producer] || index.op(producer).phase == Phase::prologue) continue;
-    const auto& readers = index.consumers[id];
-    const bool is_far = std::any_of(readers.begin(), readers.end(), [&](OpId reader) {
-      return reader < index.backward_begin && block_of[reader] - block_of[producer] >= far;
-    });
-    if (is_far) bytes += static_cast<double>(index.arena_bytes(id));
+    int32_t past = 0;  // blocks
+    for (const OpId reader : index.consumers[id]) {
+      if (reader < index.backward_begin)
+        past = std::max(past, block_of[reader] - block_of[producer]);
+    }
+    if (past >= kFewestLong) ++count;
+    if (past >= far) bytes += static_cast<double>(index.arena_bytes(id));
   }
-  return bytes;
+  return count <= chain.blocks.size() / 2 ? bytes : 0;
 }
 
 bool has_dominant_block(const ProblemIndex& index, const Chain& chain) {

@@ -19,6 +19,9 @@ constexpr int32_t kHalvings = 7;          // of a cell
 constexpr int32_t kStartedHalvings = 3;   // of them, begun from schedules as well
 constexpr int32_t kImprovedHalvings = 2;  // of them
 constexpr int32_t kCurveHalvings = 2;
+// Shares of a peak by which it is lowered; halved where that fails.
+constexpr double kFirstStepDown = 0.01;
+constexpr double kLastStepDown = 0.002;
 // Shares of the work of a search that somebody waits for.
 constexpr double kAnchorShare = 0.04;
 constexpr double kEndShare = 0.5;
@@ -178,13 +181,29 @@ std::optional<BudgetTree::Cell> BudgetTree::cell(int32_t k) {
   if (cell.upper.is_none()) return std::nullopt;
   if (cell.lower.is_none()) {
     cell.lower = smallest();
+    if (cell.lower.peak() >= cell.upper.peak()) cell.lower = cell.upper;
+    cell.lower = stepped_down(cell.lower, {bytes_at(k), cell.upper.cost()});
     cell.lower_bytes = cell.lower.peak();
-    if (cell.lower_bytes >= cell.upper_bytes) {
-      cell.lower = cell.upper;
-      cell.lower_bytes = cell.upper.peak();
-    }
   }
   return cell;
+}
+
+// Lowered by small steps, as far as that goes. The smallest peak of a way down from keep-all is a
+// gamble, and what was found for more bytes may get lower.
+BudgetTree::State BudgetTree::stepped_down(State from, const SearchBounds& bounds) {
+  for (double share = kFirstStepDown; share >= kLastStepDown && !is_stop_due();) {
+    const double bytes = (1 - share) * static_cast<double>(from.peak());
+    const auto limit = std::max(bounds.limit_bytes, static_cast<int64_t>(bytes));
+    if (limit >= from.peak()) break;
+    State lower = lowered(from, {limit, bounds.least_cost});
+    if (lower.is_none()) {
+      share /= 2;
+    } else {
+      from = std::move(lower);
+    }
+  }
+  stop_point();
+  return from;
 }
 
 BudgetTree::State BudgetTree::middle(const Cell& cell, int64_t bytes, int32_t depth) {

@@ -73,6 +73,7 @@ class BudgetTree {
   [[nodiscard]] const State& end(int32_t k);
   [[nodiscard]] State improved(std::vector<State> begins, const SearchBounds& bounds);
   [[nodiscard]] State smallest();
+  [[nodiscard]] State stepped_down(State from, const SearchBounds& bounds);
   [[nodiscard]] std::optional<Cell> cell(int32_t k);
   [[nodiscard]] State middle(const Cell& cell, int64_t bytes, int32_t depth);
   [[nodiscard]] State last_that_fits(const Cell& cell, int64_t budget_bytes);
