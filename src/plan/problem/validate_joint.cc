@@ -12,14 +12,14 @@
 namespace snug::plan {
 namespace {
 
-[[noreturn]] void reject(const std::string& where, const std::string& message,
-                         const std::string& hint = {}) {
+[[noreturn]] void reject_joint(const std::string& where, const std::string& message,
+                               const std::string& hint = {}) {
   throw Error(ErrorCode::invalid_graph, where, message, hint);
 }
 
 bool is_view(const Problem& problem, StorageId id) { return problem.storages[id].view_of != kNone; }
 
-bool has(const std::vector<StorageId>& ids, StorageId id) {
+bool lists(const std::vector<StorageId>& ids, StorageId id) {
   return std::find(ids.begin(), ids.end(), id) != ids.end();
 }
 
@@ -30,38 +30,42 @@ void validate_view_op(const Problem& problem, const Op& op) {
   const std::string what = "makes views of " + name + " and ";
   const std::string in_place = "a view costs nothing; an op that writes in place names " + name +
                                " in its outputs, not a view of it";
-  if (op.seconds != 0) reject(op.name, what + "has a cost", in_place);
-  if (op.scratch_bytes != 0) reject(op.name, what + "has scratch", in_place);
+  if (op.seconds != 0) reject_joint(op.name, what + "has a cost", in_place);
+  if (op.scratch_bytes != 0) reject_joint(op.name, what + "has scratch", in_place);
   if (!op.may_recompute)
-    reject(op.name, what + "may not run again", "omit \"recompute\": views are made at will");
+    reject_joint(op.name, what + "may not run again", "omit \"recompute\": views are made at will");
   if (op.is_ordered)
-    reject(op.name, what + "is ordered", "omit \"ordered\": views are made at will");
+    reject_joint(op.name, what + "is ordered", "omit \"ordered\": views are made at will");
   if (op.part != GraphPart::any)
-    reject(op.name, what + "is of one part", "omit \"part\": views are made where they are read");
+    reject_joint(op.name, what + "is of one part",
+                 "omit \"part\": views are made where they are read");
   for (const StorageId output : op.outputs) {
     const StorageId other = root_of(problem, output);
     if (other != root)
-      reject(op.name, what + "of '" + problem.storages[other].name + "'", "make them in two ops");
+      reject_joint(op.name, what + "of '" + problem.storages[other].name + "'",
+                   "make them in two ops");
   }
   for (const StorageId input : op.inputs) {
     if (root_of(problem, input) != root)
-      reject(op.name, what + "reads '" + problem.storages[input].name + "', which is no part of it",
-             in_place);
+      reject_joint(op.name,
+                   what + "reads '" + problem.storages[input].name + "', which is no part of it",
+                   in_place);
   }
   if (op.inputs.empty())
-    reject(op.name, what + "does not read it", "list it, or a view of it, in the inputs");
+    reject_joint(op.name, what + "does not read it", "list it, or a view of it, in the inputs");
 }
 
 void validate_parts(const Problem& problem, OpId id, OpId behind) {
   const Op& op = problem.ops[id];
   if (op.part == GraphPart::forward && id >= behind) {
-    reject(op.name,
-           "is of the forward part and listed behind the boundary, which lies in front of op '" +
-               problem.ops[behind].name + "'",
-           "list it in front of that op, or omit \"part\"");
+    reject_joint(
+        op.name,
+        "is of the forward part and listed behind the boundary, which lies in front of op '" +
+            problem.ops[behind].name + "'",
+        "list it in front of that op, or omit \"part\"");
   }
   if (op.part == GraphPart::backward && id < behind) {
-    reject(
+    reject_joint(
         op.name,
         "is of the backward part and listed in front of the boundary, which lies in front of op '" +
             problem.ops[behind].name + "'",
@@ -79,19 +83,19 @@ void validate_forward_outputs(const Problem& problem, OpId behind) {
     for (const auto& [output, input] : op.reuses) overwritten_by[input] = &op;
   }
   for (const StorageId id : problem.boundary->forward_outputs) {
-    if (!problem.storages.has(id)) reject(where, to_string(id) + " is not a storage");
+    if (!problem.storages.has(id)) reject_joint(where, to_string(id) + " is not a storage");
     const Storage& storage = problem.storages[id];
     if (storage.resident) continue;
     if (!is_made[id]) {
-      reject(where,
-             "'" + storage.name +
-                 "' is made by no op in front of the boundary, which lies in front of op '" +
-                 problem.ops[behind].name + "', the first of phase loss, backward or update",
-             "list the op that makes it before that one, or omit \"" + storage.name + "\"");
+      reject_joint(where,
+                   "'" + storage.name +
+                       "' is made by no op in front of the boundary, which lies in front of op '" +
+                       problem.ops[behind].name + "', the first of phase loss, backward or update",
+                   "list the op that makes it before that one, or omit \"" + storage.name + "\"");
     }
     if (const Op* other = overwritten_by[root_of(problem, id)]) {
-      reject(where, "op '" + other->name + "' writes in the place of '" + storage.name +
-                        "' in front of the boundary");
+      reject_joint(where, "op '" + other->name + "' writes in the place of '" + storage.name +
+                              "' in front of the boundary");
     }
   }
 }
@@ -103,38 +107,41 @@ void validate_views(const Problem& problem) {
     const Storage& storage = problem.storages[id];
     if (storage.view_of == kNone) continue;
     if (!problem.storages.has(storage.view_of))
-      reject(storage.name, "is a view of " + to_string(storage.view_of) + ", which is no storage");
+      reject_joint(storage.name,
+                   "is a view of " + to_string(storage.view_of) + ", which is no storage");
     if (is_view(problem, storage.view_of))
-      reject(storage.name, "is a view of a view, not of the storage in which both lie");
-    if (storage.resident) reject(storage.name, "is resident and a view", "omit it in \"resident\"");
+      reject_joint(storage.name, "is a view of a view, not of the storage in which both lie");
+    if (storage.resident)
+      reject_joint(storage.name, "is resident and a view", "omit it in \"resident\"");
     if (storage.bytes != 0)
-      reject(storage.name, "is a view and has bytes of its own", "omit \"bytes\"");
+      reject_joint(storage.name, "is a view and has bytes of its own", "omit \"bytes\"");
   }
 }
 
 void validate_joint_op(const Problem& problem, const Op& op) {
   if (op.is_ordered && op.may_recompute)
-    reject(op.name, "is ordered and may run again", "omit \"recompute\": ordered ops run once");
+    reject_joint(op.name, "is ordered and may run again",
+                 "omit \"recompute\": ordered ops run once");
   if (op.part != GraphPart::any && !problem.boundary)
-    reject(op.name, "is of one part and the problem has no boundary", "omit \"part\"");
+    reject_joint(op.name, "is of one part and the problem has no boundary", "omit \"part\"");
   for (const auto& [output, input] : op.reuses) {
     for (const StorageId id : {output, input}) {
       if (is_view(problem, id))
-        reject(op.name, "reuses the view '" + problem.storages[id].name + "'",
-               "name the storage in which it lies, \"" +
-                   problem.storages[root_of(problem, id)].name + "\"");
+        reject_joint(op.name, "reuses the view '" + problem.storages[id].name + "'",
+                     "name the storage in which it lies, \"" +
+                         problem.storages[root_of(problem, id)].name + "\"");
     }
   }
   if (makes_only_views(problem, op)) return validate_view_op(problem, op);
   for (const StorageId id : op.outputs) {
     const StorageId root = root_of(problem, id);
-    if (root == id || has(op.outputs, root)) continue;
+    if (root == id || lists(op.outputs, root)) continue;
     const std::string& name = problem.storages[root].name;
-    reject(op.name,
-           "makes the view '" + problem.storages[id].name + "' beside other storages, and not '" +
-               name + "', in which it lies",
-           "make views in ops of their own; an op that writes in place names '" + name +
-               "' in its outputs, not a view of it");
+    reject_joint(op.name,
+                 "makes the view '" + problem.storages[id].name +
+                     "' beside other storages, and not '" + name + "', in which it lies",
+                 "make views in ops of their own; an op that writes in place names '" + name +
+                     "' in its outputs, not a view of it");
   }
 }
 
@@ -147,13 +154,13 @@ void validate_boundary(const Problem& problem) {
       {"boundary.backward_base_bytes", boundary.backward_base_bytes}};
   for (const auto& [where, bytes] : sizes) {
     if (bytes < 0 || bytes % problem.alignment != 0)
-      reject(where, "is " + std::to_string(bytes) + ", no multiple of the alignment " +
-                        std::to_string(problem.alignment) + " from 0");
+      reject_joint(where, "is " + std::to_string(bytes) + ", no multiple of the alignment " +
+                              std::to_string(problem.alignment) + " from 0");
   }
   const OpId behind = first_behind_boundary(problem);
   if (behind == problem.ops.end_id())
-    reject("boundary", "no op of phase loss, backward or update lies behind it",
-           "omit \"boundary\"");
+    reject_joint("boundary", "no op of phase loss, backward or update lies behind it",
+                 "omit \"boundary\"");
   for (const OpId id : problem.ops.ids()) validate_parts(problem, id, behind);
   validate_forward_outputs(problem, behind);
 }
