@@ -82,8 +82,6 @@ class RematSolver::Search {
           {std::move(other), [](int64_t) { return std::vector<std::vector<OpId>>(); }});
   }
 
-  [[nodiscard]] const ProblemIndex& index() const { return index_; }
-
   /// Below the peak of the given order.
   RematResult at(int64_t budget_bytes) {
     if (std::optional<RematResult> exact = exact_at(budget_bytes)) return std::move(*exact);
@@ -133,7 +131,6 @@ class RematSolver::Search {
     const StageGraph graph(index_, order.order);
     const std::vector<std::vector<OpId>> schedules = order.schedules(budget_bytes);
     RetentionLimits search;
-    search.effort = Effort::best;
     search.factor = limits_.factor;
     search.schedules = schedules;
     RetentionResult found = search_retention(index_, graph, budget_bytes, search);

@@ -94,8 +94,7 @@ TEST(Search, Small_inputs_stay_where_big_outputs_are_made_again) {
   const ProblemIndex index(problem);
   const StageGraph graph(index, given_order(problem));
   // Room for one output, two gradients and all small storages.
-  const RetentionResult found =
-      search_retention(index, graph, 300 + kUnits + 2, {.effort = Effort::best, .factor = 0.01});
+  const RetentionResult found = search_retention(index, graph, 300 + kUnits + 2, {.factor = 0.01});
   ASSERT_TRUE(found.fits);
   EXPECT_LE(found.seconds, graph.base_cost + kUnits);
 }
@@ -414,9 +413,7 @@ TEST(Bound, No_schedule_of_the_order_is_below_it) {
     const StageGraph graph(index, given_order(problem));
     const int64_t bound = pinned_order_bound(graph).bytes;
     EXPECT_GE(bound, working_set_bound(problem).bytes);
-    EXPECT_LE(
-        bound,
-        search_retention(index, graph, 1, {.effort = Effort::best, .factor = 0.01}).peak_bytes);
+    EXPECT_LE(bound, search_retention(index, graph, 1, {.factor = 0.01}).peak_bytes);
   }
 }
 

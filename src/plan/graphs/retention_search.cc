@@ -65,8 +65,6 @@ constexpr double kWorkOfOp = 200e3;
 constexpr double kMostWorkOfFew = 12e6;
 constexpr double kWorkOfMany = 6e6;
 constexpr double kWorkOfMore = 2e3;
-constexpr int64_t kQuickSteps = 100'000;
-constexpr size_t kQuickRounds = 3;
 constexpr int32_t kCuts = 32;
 constexpr int32_t kCutsOfMany = 6;
 constexpr double kDearestOfMany = 3;
@@ -92,7 +90,6 @@ class Searcher {
 
   RetentionResult run() {
     const std::vector<Start> starts = find();
-    if (limits_.effort != Effort::best) return quick(starts);
     const bool has_begun = start();
     if (!has_begun && starts.empty()) return {false, smallest_schedule_, smallest_peak_, 0};
     const Retention::Snapshot begin = has_begun ? state_.snapshot() : starts.front().state;
@@ -120,40 +117,6 @@ class Searcher {
   }
 
  private:
-  // Without the long ways to a first state, unless there is no other.
-  RetentionResult quick(const std::vector<Start>& starts) {
-    if (starts.empty()) {
-      limits_.factor *= quick_work(graph_) / kSqueezeWork;
-      if (!start()) return {false, smallest_schedule_, smallest_peak_, 0};
-    }
-    Retention::Snapshot best = starts.empty() ? state_.snapshot() : starts.front().state;
-    if (limits_.effort == Effort::fast) return found(best);
-    const std::vector<Retention::Snapshot> begins = different(starts, best);
-    const double shortest = 2.0 / static_cast<double>(begins.size() * (begins.size() + 1));
-    for (size_t i = 0; i < begins.size(); ++i) {
-      if (is_stop_due() || best.extra_cost <= 0) break;
-      const double length = quick_work(graph_) * shortest * static_cast<double>(i + 1) / kRuinWork;
-      state_.restore(begins[i]);
-      const bool is_better = improve(length) && state_.extra_cost() < best.extra_cost;
-      if (is_better) best = state_.snapshot();
-      if (i == 0 && !is_better) break;  // a table has found it, or nothing will
-    }
-    return found(best);
-  }
-
-  // The states from which a small graph is improved: what is decided while it is hot is a gamble.
-  [[nodiscard]] std::vector<Retention::Snapshot> different(const std::vector<Start>& starts,
-                                                           const Retention::Snapshot& best) const {
-    std::vector<Retention::Snapshot> states = {best};
-    const size_t most = graph_.op_count <= kFewOps ? kQuickRounds : 1;
-    for (const Start& each : starts) {
-      if (states.size() < most && each.state.bits != states.back().bits)
-        states.push_back(each.state);
-    }
-    while (states.size() < most) states.push_back(best);
-    return states;
-  }
-
   std::vector<Start> find() {
     const Retention::Snapshot keep_all = state_.snapshot();
     StartLimits limits;
@@ -179,9 +142,7 @@ class Searcher {
   bool improve(double length) {
     RuinLimits limits;
     limits.work = static_cast<int64_t>(limits_.factor * length * kRuinWork);
-    limits.steps = limits_.effort == Effort::best
-                       ? static_cast<int64_t>(limits_.factor * length * kRuinSteps)
-                       : kQuickSteps;
+    limits.steps = static_cast<int64_t>(limits_.factor * length * kRuinSteps);
     limits.mean_cost = mean_cost_;
     return ruin_and_recreate(graph_, state_, droppable_, random_, limits);
   }

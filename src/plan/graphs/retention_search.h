@@ -21,7 +21,6 @@ enum class Effort : uint8_t { fast, standard, best };
 
 struct RetentionLimits {
   uint64_t seed = 1;
-  Effort effort = Effort::best;
   double factor = 1;  // on moves and work
   /// Schedules of other planners, whose first runs are in the order of the stages; those near the
   /// limit first.
