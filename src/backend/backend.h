@@ -41,6 +41,13 @@ struct KernelChoice {
   std::string rate = {};      // the name under which such runs are timed; empty: they are not
 };
 
+/// How products of at most so many rows would rather have their weights (ops/packed_matmul): in
+/// panels of so many columns, packed once for many products. Without columns no product gains.
+struct WeightPanels {
+  int64_t columns = 0;
+  int64_t most_rows = 0;
+};
+
 /// The kernel of an op that a caller's program defines. It runs on the host and reads its operands
 /// there, in the caller's element types; a backend without such memory refuses the op.
 struct CallersKernel {
@@ -66,9 +73,7 @@ class Backend {
   /// far on the way from `seconds` to `far_seconds` the op is; for a whole step, which share of
   /// what caches save is lost.
   [[nodiscard]] virtual double share_from_memory(double /*bytes*/) const { return 0; }
-  /// Columns of the panels in which its products of few rows would rather have their weights
-  /// (ops/packed_matmul); 0: no product gains by it.
-  [[nodiscard]] virtual int64_t panel_columns() const { return 0; }
+  [[nodiscard]] virtual WeightPanels weight_panels() const { return {}; }
   /// Throws Error{unsupported} with the reasons of every kernel that refused.
   [[nodiscard]] virtual KernelChoice select(const NodeSpec& spec) const = 0;
   [[nodiscard]] virtual std::unique_ptr<Kernel> create(const NodeSpec& spec) const = 0;

@@ -154,7 +154,7 @@ class GuardedBackend final : public Backend {
   [[nodiscard]] double share_from_memory(double bytes) const override {
     return computes_->share_from_memory(bytes);
   }
-  [[nodiscard]] int64_t panel_columns() const override { return computes_->panel_columns(); }
+  [[nodiscard]] WeightPanels weight_panels() const override { return computes_->weight_panels(); }
   [[nodiscard]] KernelChoice select(const NodeSpec& spec) const override {
     return computes_->select(spec);
   }

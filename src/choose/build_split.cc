@@ -136,7 +136,7 @@ void SplitBuilder::build_program() {
   residents_.add(graph(), backend_);
   split_.has_prologue = compile::reads_prologue(graph());
   if (request_.trains && split_.form.packed.empty() && may_pack(request_, graph()))
-    split_.packable = compile::packable_weights(graph(), backend_.panel_columns(), accumulates());
+    split_.packable = compile::packable_weights(graph(), backend_.weight_panels(), accumulates());
 }
 
 void SplitBuilder::add_update_programs() {

@@ -16,10 +16,6 @@
 namespace snug::compile {
 namespace {
 
-// Packing takes as long as using the weight for some ten rows, and of 256 rows a product gains no
-// more than a fortieth.
-constexpr int64_t kMostRows = 128;
-
 using Packed = PackedWeights::Weight;
 
 // A product that may read a weight in panels.
@@ -54,9 +50,9 @@ ValueId append_packing(Rewriter& rewriter, const Reader& reader, ValueId weight)
 
 }  // namespace
 
-PackedWeights packable_weights(const Graph& graph, int64_t width, bool repeats) {
-  PackedWeights found{.width = width, .weights = {}};
-  if (width == 0) return found;
+PackedWeights packable_weights(const Graph& graph, const WeightPanels& panels, bool repeats) {
+  PackedWeights found{.width = panels.columns, .weights = {}};
+  if (panels.columns == 0) return found;
   struct Uses {
     int64_t count = 0;
     bool has_few_rows = true;
@@ -64,11 +60,11 @@ PackedWeights packable_weights(const Graph& graph, int64_t width, bool repeats) 
   std::map<Packed, Uses> uses;
   for (const Node& node : graph.nodes) {
     stop_point();
-    const std::optional<Reader> reader = reader_of(graph, node, width);
+    const std::optional<Reader> reader = reader_of(graph, node, panels.columns);
     if (!reader) continue;
     Uses& of = uses[reader->weight];
     ++of.count;
-    of.has_few_rows = of.has_few_rows && reader->form.rows <= kMostRows;
+    of.has_few_rows = of.has_few_rows && reader->form.rows <= panels.most_rows;
   }
   for (const auto& [weight, of] : uses) {
     if (of.has_few_rows && (of.count > 1 || repeats)) found.weights.insert(weight);

@@ -15,6 +15,7 @@
 #include <set>
 #include <string>
 
+#include "backend/backend.h"
 #include "graph/op_def.h"
 
 namespace snug::compile {
@@ -27,7 +28,7 @@ struct PackedWeights {
     bool transposed = false;  // read as (N, K)
     auto operator<=>(const Weight&) const = default;
   };
-  int64_t width = 0;  // columns of a panel: Backend::panel_columns
+  int64_t width = 0;  // columns of a panel: Backend::weight_panels
   std::set<Weight> weights;
   [[nodiscard]] bool empty() const { return weights.empty(); }
   bool operator==(const PackedWeights&) const = default;
@@ -35,8 +36,9 @@ struct PackedWeights {
 
 /// The weights that more than one product reads in one way, or one that runs more than once an
 /// update (`repeats`), if all of these products have few rows. Which may read panels,
-/// OpDef::packed_form says. Nothing where `width` is 0.
-[[nodiscard]] PackedWeights packable_weights(const Graph& graph, int64_t width, bool repeats);
+/// OpDef::packed_form says.
+[[nodiscard]] PackedWeights packable_weights(const Graph& graph, const WeightPanels& panels,
+                                             bool repeats);
 
 /// Every product that may read panels of these weights does. The graph need not read all of them: a
 /// recurrent net of one step has no gradient by a state.

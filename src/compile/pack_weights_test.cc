@@ -21,6 +21,7 @@ std::string body_of(const Graph& graph) {
 }
 
 constexpr int64_t kWidth = 4;
+constexpr WeightPanels kPanels{.columns = kWidth, .most_rows = 128};
 
 // A weight that is read twice across, and then as it lies.
 const char* const kSteps =
@@ -36,18 +37,18 @@ const char* const kSteps =
     "  output \"y\" %5\n";
 
 TEST(Pack_weights, are_those_that_more_than_one_product_reads_in_one_way) {
-  const PackedWeights once = packable_weights(parsed(kSteps), kWidth, false);
+  const PackedWeights once = packable_weights(parsed(kSteps), kPanels, false);
   EXPECT_EQ(once.width, kWidth);
   EXPECT_EQ(once.weights, (std::set<PackedWeights::Weight>{{"w", true}}));
   // What runs several times an update reads each of them more than once.
-  const PackedWeights repeated = packable_weights(parsed(kSteps), kWidth, true);
+  const PackedWeights repeated = packable_weights(parsed(kSteps), kPanels, true);
   EXPECT_EQ(repeated.weights, (std::set<PackedWeights::Weight>{{"w", false}, {"w", true}}));
-  EXPECT_TRUE(packable_weights(parsed(kSteps), 0, true).empty());
+  EXPECT_TRUE(packable_weights(parsed(kSteps), {}, true).empty());
 }
 
 TEST(Pack_weights, products_read_panels_made_in_front_of_the_first) {
   const Graph packed =
-      pack_weights(parsed(kSteps), op_registry(), packable_weights(parsed(kSteps), kWidth, true));
+      pack_weights(parsed(kSteps), op_registry(), packable_weights(parsed(kSteps), kPanels, true));
   EXPECT_EQ(body_of(packed),
             "  %0 = input \"x\" : f32[2,6]\n"
             "  %1 = parameter \"w\" : f32[6,6]\n"
@@ -84,7 +85,7 @@ TEST(Pack_weights, others_stay) {
       "forward\n"
       "  output \"y\" %9\n"
       "  output \"z\" %8\n";
-  EXPECT_TRUE(packable_weights(parsed(body), kWidth, true).empty());
+  EXPECT_TRUE(packable_weights(parsed(body), kPanels, true).empty());
   EXPECT_EQ(body_of(pack_weights(parsed(body), op_registry(), {})), body);
 }
 
@@ -97,8 +98,8 @@ TEST(Pack_weights, of_many_rows_stay) {
                   "  %2 = matmul(%0, %1, _) {transpose_b=true} : f32[" +
                   n + ",2,6] @\"\" forward\n  output \"y\" %2\n");
   };
-  EXPECT_FALSE(packable_weights(with_rows(64), kWidth, true).empty());
-  EXPECT_TRUE(packable_weights(with_rows(65), kWidth, true).empty());
+  EXPECT_FALSE(packable_weights(with_rows(64), kPanels, true).empty());
+  EXPECT_TRUE(packable_weights(with_rows(65), kPanels, true).empty());
 }
 
 }  // namespace

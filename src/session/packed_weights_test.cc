@@ -28,8 +28,7 @@ constexpr int64_t kWidth = 72;
 constexpr int64_t kLongest = 6;  // and 1: then no gradient goes on to a state
 constexpr int64_t kLarge = int64_t{1} << 30;
 
-/// The CPU's kernels, which take panels under every instruction set, and what a processor without
-/// oneDNN's products says of them.
+/// The CPU's kernels, whose packed products are said to gain much.
 class Packing final : public Backend {
  public:
   [[nodiscard]] std::string name() const override { return cpu_->name(); }
@@ -37,7 +36,7 @@ class Packing final : public Backend {
   [[nodiscard]] int64_t storage_bytes(const TensorType& type) const override {
     return cpu_->storage_bytes(type);
   }
-  [[nodiscard]] int64_t panel_columns() const override { return snug::panel_columns(); }
+  [[nodiscard]] WeightPanels weight_panels() const override { return cpu_->weight_panels(); }
   // Products as small as these gain nothing.
   [[nodiscard]] KernelChoice select(const NodeSpec& spec) const override {
     KernelChoice choice = cpu_->select(spec);
@@ -52,10 +51,6 @@ class Packing final : public Backend {
   [[nodiscard]] std::unique_ptr<Queue> create_queue() const override {
     return cpu_->create_queue();
   }
-  /// Whether products of rows are our own, too: oneDNN's may have other bits. ./test.sh runs this
-  /// file under AVX2 as well.
-  [[nodiscard]] bool has_one_product() const { return cpu_->panel_columns() > 0; }
-
  private:
   std::unique_ptr<Backend> cpu_ = make_cpu_backend({.threads = 2, .profile = default_profile()});
 };
@@ -193,7 +188,7 @@ TEST(Packed_weights, change_no_bit_in_one_micro_batch_or_several_at_any_budget) 
       EXPECT_TRUE(plain.packed.empty());
       choose::RunPlanRequest packed = with(request, true);
       const choose::RunPlan roomy = choose::make_run_plan(packed, backend);
-      const Trained wanted = trained(request, backend.has_one_product() ? plain : roomy, backend);
+      const Trained wanted = trained(request, plain, backend);
       const int64_t smallest = roomy.report.smallest_budget_bytes;
       for (const int64_t budget : {smallest, smallest + smallest / 8, smallest * 3 / 2, kLarge}) {
         packed.budget_bytes = budget;

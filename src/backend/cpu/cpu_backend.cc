@@ -61,9 +61,9 @@ class CpuBackend final : public Backend {
     return context_.profile.share_from_memory(bytes);
   }
 
-  // Where products of f32 are our own.
-  [[nodiscard]] int64_t panel_columns() const override {
-    return has_blocked_products() ? 0 : snug::panel_columns();
+  // Where products of f32 are our own, whether their weights are packed or not: bits are the same.
+  [[nodiscard]] WeightPanels weight_panels() const override {
+    return {panel_columns(), has_blocked_products() ? kFewProductRows : kMostPackedRows};
   }
 
   [[nodiscard]] KernelChoice select(const NodeSpec& spec) const override {

@@ -8,8 +8,8 @@
 //                             weights)
 //   onednn:matmul_packed      b reordered into oneDNN's own layout in scratch first
 //   onednn:matmul             operands as they lie
-//   simd:matmul               what oneDNN refuses: processors without AVX-512, operands in 16 bits
-//                             without instructions for them (matmul_simd_cpu.cc)
+//   simd:matmul               few rows, and what oneDNN refuses: processors without AVX-512, operands
+//                             in 16 bits without instructions for them (matmul_simd_cpu.cc)
 // Legend: B batches, M rows of dst, N columns of dst, K the summed dimension.
 #include <algorithm>
 #include <bit>
@@ -19,6 +19,7 @@
 
 #include "backend/cpu/kernel.h"
 #include "backend/cpu/onednn.h"
+#include "backend/cpu/product/panels.h"
 #include "backend/cpu/transpose.h"
 #include "base/threads.h"
 #include "base/units.h"
@@ -281,10 +282,19 @@ class OnednnMatmul final : public Kernel {
   std::vector<OneProduct> products_;  // products_of()
 };
 
+// Products of our own of so few rows, of dst or summed into a gradient, are as fast as oneDNN's on
+// AVX-512 (measured), have the same bits with panels that were packed before, and several sums can
+// be one product.
+bool has_few_rows(const MatmulNode& p) {
+  if (p.operands != DType::f32 || !p.b_is_shared) return false;
+  return p.transpose_a ? p.accumulates && p.k <= kFewProductRows : p.m <= kFewProductRows;
+}
+
 template <Form form>
 std::string onednn_accepts(const NodeSpec& spec, const CpuContext& context) {
   const MatmulNode p = matmul_node_of(spec);
   if (p.operands == DType::bf16 && !has_bf16_products()) return "no bf16 instructions here";
+  if (has_few_rows(p)) return "products of our own are as fast with so few rows";
   if (form != Form::plain_operands && special_form(p) != form) return "not faster for this shape";
   for (const MatmulNode& each : products_of(p, form)) {
     if (!describe_product(each, form, *context.onednn))

@@ -11,6 +11,12 @@
 
 namespace snug {
 
+/// With so many rows at most, products of f32 are our own on every processor.
+inline constexpr int64_t kFewProductRows = 64;
+/// Packing takes as long as using b for some ten rows, and of 256 rows a product gains no more than
+/// a fortieth.
+inline constexpr int64_t kMostPackedRows = 128;
+
 /// What a tile of this instruction set is wide.
 [[nodiscard]] int64_t panel_columns();
 /// Why panels of so many columns cannot be made or read here; empty where they can.
