@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/backend.h"
 
+#include "base/check.h"
 #include "graph/op_def.h"
 
 namespace snug {
@@ -32,6 +33,10 @@ std::string signature_of(const NodeSpec& spec) {
   text += ")" + attributes_of(spec, false) + " ->";
   for (const TensorType& type : spec.outputs) text += " " + to_string(type);
   return text;
+}
+
+std::unique_ptr<Kernel> Backend::create_fused(const NodeSpec& spec, int32_t /*count*/) const {
+  SNUG_CHECK(false, "this backend fuses no " + *spec.op->name);
 }
 
 std::string kernel_key_of(const NodeSpec& spec) {

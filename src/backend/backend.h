@@ -39,6 +39,14 @@ struct KernelChoice {
   double far_seconds = 0;     // with all operands in memory; never less than `seconds`
   double uncertainty = 0;     // of each, as a share of it
   std::string rate = {};      // the name under which such runs are timed; empty: they are not
+  /// Such nodes that follow one another, each of which goes on where the one before has ended (a
+  /// sum in its place): how many one kernel runs, with the same bits, its scratch, and the time of
+  /// each behind the first.
+  struct Fused {
+    int32_t most = 1;
+    int64_t scratch_bytes = 0;
+    double seconds = 0;
+  } fused = {};
 };
 
 /// How products of at most so many rows would rather have their weights (ops/packed_matmul): in
@@ -77,6 +85,10 @@ class Backend {
   /// Throws Error{unsupported} with the reasons of every kernel that refused.
   [[nodiscard]] virtual KernelChoice select(const NodeSpec& spec) const = 0;
   [[nodiscard]] virtual std::unique_ptr<Kernel> create(const NodeSpec& spec) const = 0;
+  /// The kernel of `count` such nodes, from 2 to KernelChoice::fused: a launch has the inputs and
+  /// outputs of all of them, one node behind the other.
+  [[nodiscard]] virtual std::unique_ptr<Kernel> create_fused(const NodeSpec& spec,
+                                                             int32_t count) const;
   /// For one run; the backend outlives it.
   [[nodiscard]] virtual std::unique_ptr<Queue> create_queue() const = 0;
 };

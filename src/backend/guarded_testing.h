@@ -161,6 +161,10 @@ class GuardedBackend final : public Backend {
   [[nodiscard]] std::unique_ptr<Kernel> create(const NodeSpec& spec) const override {
     return computes_->create(spec);
   }
+  [[nodiscard]] std::unique_ptr<Kernel> create_fused(const NodeSpec& spec,
+                                                     int32_t count) const override {
+    return computes_->create_fused(spec, count);
+  }
   [[nodiscard]] std::unique_ptr<Queue> create_queue() const override {
     return std::make_unique<GuardedQueue>(threads_);
   }

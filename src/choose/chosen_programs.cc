@@ -151,8 +151,13 @@ bool ChosenPrograms::follow(const plan::ScheduledPoint& point, int64_t most_byte
                             PlannedProgram& program) const {
   const plan::Problem& problem = program.lowered.problem;
   const auto part = plan::schedule_of_part(problem, split_.problem(), point.schedule);
-  if (!part || plan::measured(problem, *part, point.strategy).load_bytes > most_bytes) return false;
-  program.plan = plan::assemble(problem, *part, point.strategy, plan::kQuickFrontier.placement);
+  if (!part) return false;
+  plan::ScheduledPoint own = plan::measured(problem, *part, point.strategy);
+  const int64_t load_bytes = own.load_bytes;
+  if (load_bytes > most_bytes) return false;
+  own = plan::fused(problem, std::move(own), load_bytes);
+  program.plan = plan::assemble(problem, own.schedule, own.strategy,
+                                plan::kQuickFrontier.placement, own.fused);
   return program.plan.arena_bytes <= most_bytes;
 }
 

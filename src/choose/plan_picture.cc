@@ -152,7 +152,7 @@ MemoryCurve memory_curve(const plan::Problem& problem, const plan::Plan& plan, s
   double now = 0;
   int64_t in_use = 0;
   for (size_t step = 0; step < plan.steps.size(); ++step) {
-    now += problem.ops[plan.steps[step].op].seconds;
+    now += seconds_of(problem, plan.steps[step]);
     in_use += change[step];
     curve.seconds.push_back(now);
     curve.bytes.push_back(in_use);
@@ -163,7 +163,7 @@ MemoryCurve memory_curve(const plan::Problem& problem, const plan::Plan& plan, s
 std::vector<PlacedTensor> placed_tensors(const plan::Problem& problem, const plan::Plan& plan) {
   IndexVector<double> begin(plan.steps.size() + 1, 0);
   for (size_t step = 0; step < plan.steps.size(); ++step) {
-    begin[step + 1] = begin[step] + problem.ops[plan.steps[step].op].seconds;
+    begin[step + 1] = begin[step] + seconds_of(problem, plan.steps[step]);
   }
   IdVector<plan::StorageId, bool> was_made(problem.storages.size(), false);
   std::vector<PlacedTensor> placed;

@@ -46,9 +46,13 @@ plan::Plan SavedPlan::at(const std::string& kind, const Lengths& length,
     if (program.kind != kind || program.length != length) continue;
     plan::Plan plan = program.plan;
     std::vector<plan::OpId> schedule;
-    for (const plan::Step& step : plan.steps) schedule.push_back(step.op);
+    plan::FusedSteps fused;
+    for (const plan::Step& step : plan.steps) {
+      schedule.push_back(step.op);
+      fused.push_back(step.is_fused);
+    }
     if (plan::check_schedule(problem, schedule).empty())
-      plan.seconds = plan::analyse(problem, schedule).seconds;
+      plan.seconds = plan::analyse(problem, schedule, fused).seconds;
     const std::vector<std::string> violations = plan::check(problem, plan);
     if (violations.empty()) return plan;
     throw Error(ErrorCode::bad_data, file,

@@ -131,6 +131,20 @@ double operand_bytes(const Node& node, const Lowered& lowered, int64_t pieces, W
   return bytes;
 }
 
+// Sums in one place, one after the other. What a sum in memory takes by itself is the way of its
+// operands; behind the first of a kernel it is in the caches.
+plan::Fusion fusion_of(const Node& node, const NodeKind& kind, const Lowered& lowered) {
+  const KernelChoice::Fused& fused = kind.choice.fused;
+  const bool is_sum = node.op->alias->kind == AliasKind::must_overwrite && node.outputs.size() == 1;
+  if (!is_sum || fused.most < 2 || fused.seconds >= kind.seconds) return {};
+  const plan::StorageId sum = lowered.storage_of_value[node.outputs[0]];
+  const uint64_t hash = hash_text(kind.signature + " onto " + to_string(sum));
+  return {.kind = std::max<uint64_t>(hash, 1),
+          .most = fused.most,
+          .seconds = fused.seconds,
+          .scratch_bytes = round_up(fused.scratch_bytes, lowered.problem.alignment)};
+}
+
 plan::Op lower_op(const Graph& graph, const std::vector<NodeId>& nodes, const Lowered& lowered,
                   int64_t pieces, Workbench& bench) {
   const Node& first = graph.node(nodes.front());
@@ -158,6 +172,7 @@ plan::Op lower_op(const Graph& graph, const std::vector<NodeId>& nodes, const Lo
         std::max(op.scratch_bytes, round_up(kind.choice.scratch_bytes, lowered.problem.alignment));
     op.may_recompute = op.may_recompute && node.op->alias->kind != AliasKind::must_overwrite;
     op.is_expensive = op.is_expensive || node.op->timing.is_expensive;
+    if (nodes.size() == 1) op.fusion = fusion_of(node, kind, lowered);
     op.signature = id == nodes.front() ? kind.text_hash : hash_text(kind.text, op.signature);
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       if (node.inputs[i] == kNone) continue;

@@ -96,11 +96,14 @@ class Launches {
 
 }  // namespace
 
-const Kernel& KernelCache::get(const NodeSpec& spec) {
+const Kernel& KernelCache::get(const NodeSpec& spec, int32_t count) {
   std::string key = kernel_key_of(spec);
+  if (count > 1) key += " x " + std::to_string(count);
   auto found = kernels_.find(key);
-  if (found == kernels_.end())
-    found = kernels_.emplace(std::move(key), backend_.create(spec)).first;
+  if (found == kernels_.end()) {
+    auto kernel = count > 1 ? backend_.create_fused(spec, count) : backend_.create(spec);
+    found = kernels_.emplace(std::move(key), std::move(kernel)).first;
+  }
   return *found->second;
 }
 
@@ -115,16 +118,25 @@ Executable::Executable(const Graph& graph, const Lowered& lowered, const plan::P
   SNUG_CHECK(arena_begin + plan.arena_bytes <= block.bytes(), "the arena does not fit the memory");
   for (const plan::Step& step : plan.steps) {
     stop_point();
+    ops_.push_back(step.op);
+    if (step.is_fused) {
+      ++kernels_.back().steps;
+      continue;
+    }
     for (const NodeId node : lowered.nodes_of_op[step.op]) {
-      kernels_.push_back({.kernel = &kernels.get(spec_of(graph, node)),
+      kernels_.push_back({.kernel = nullptr,
                           .launch = {},
                           .node = node,
-                          .step = static_cast<int32_t>(ops_.size()),
+                          .step = static_cast<int32_t>(ops_.size()) - 1,
+                          .steps = 1,
                           .first_written = 0,
                           .is_callers = graph.node(node).op->callers_kernel != nullptr});
       node_names_.try_emplace(node, describe(graph, node) + fed_ids(graph, node));
     }
-    ops_.push_back(step.op);
+  }
+  for (Bound& bound : kernels_) {
+    stop_point();
+    bound.kernel = &kernels.get(spec_of(graph, bound.node), bound.steps);
   }
   bind(graph, lowered, plan, residents, kernels.backend());
   place_live_ranges(plan);
@@ -134,29 +146,37 @@ void Executable::bind(const Graph& graph, const Lowered& lowered, const plan::Pl
                       const ResidentLayout& residents, const Backend& backend) {
   size_t input_count = 0;
   size_t output_count = 0;
+  // Those of one kernel have as many operands each.
   for (const Bound& bound : kernels_) {
-    input_count += graph.node(bound.node).inputs.size();
-    output_count += graph.node(bound.node).outputs.size();
+    input_count += bound.steps * graph.node(bound.node).inputs.size();
+    output_count += bound.steps * graph.node(bound.node).outputs.size();
   }
   inputs_.reserve(input_count);  // spans point into these: they must not move
   outputs_.reserve(output_count);
   Places places(lowered, residents, arena_begin_);
   for (Bound& bound : kernels_) {
-    const plan::Step& step = plan.steps[bound.step];
-    const Node& node = graph.node(bound.node);
     const size_t first_input = inputs_.size();
-    for (ValueId id : node.inputs)
-      inputs_.push_back(id == kNone ? nullptr : block_.address(places.during(step, id)));
     const size_t first_output = outputs_.size();
     bound.first_written = written_.size();
-    for (ValueId id : node.outputs) {
-      const int64_t place = places.during(step, id);
-      outputs_.push_back(block_.address(place));
-      written_.push_back({place, place + backend.storage_bytes(graph.type(id))});
+    for (int32_t at = bound.step; at < bound.step + bound.steps; ++at) {
+      const plan::Step& step = plan.steps[at];
+      const NodeId id_of_node =
+          bound.steps > 1 ? lowered.nodes_of_op[step.op].front() : bound.node;
+      const Node& node = graph.node(id_of_node);
+      for (ValueId id : node.inputs)
+        inputs_.push_back(id == kNone ? nullptr : block_.address(places.during(step, id)));
+      for (ValueId id : node.outputs) {
+        const int64_t place = places.during(step, id);
+        outputs_.push_back(block_.address(place));
+        if (at == bound.step)
+          written_.push_back({place, place + backend.storage_bytes(graph.type(id))});
+      }
     }
-    bound.launch.inputs = {inputs_.data() + first_input, node.inputs.size()};
-    bound.launch.outputs = {outputs_.data() + first_output, node.outputs.size()};
-    const int64_t scratch_bytes = lowered.problem.ops[step.op].scratch_bytes;
+    bound.launch.inputs = {inputs_.data() + first_input, inputs_.size() - first_input};
+    bound.launch.outputs = {outputs_.data() + first_output, outputs_.size() - first_output};
+    const plan::Step& step = plan.steps[bound.step];
+    const plan::Op& op = lowered.problem.ops[step.op];
+    const int64_t scratch_bytes = bound.steps > 1 ? op.fusion.scratch_bytes : op.scratch_bytes;
     if (scratch_bytes == 0) continue;
     const int64_t scratch = arena_begin_ + step.scratch_offset;
     bound.launch.scratch = block_.address(scratch);

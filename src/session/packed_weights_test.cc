@@ -31,6 +31,7 @@ constexpr int64_t kLarge = int64_t{1} << 30;
 /// The CPU's kernels, whose packed products are said to gain much.
 class Packing final : public Backend {
  public:
+  explicit Packing(bool fuses = true) : fuses_(fuses) {}
   [[nodiscard]] std::string name() const override { return cpu_->name(); }
   [[nodiscard]] int64_t alignment() const override { return cpu_->alignment(); }
   [[nodiscard]] int64_t storage_bytes(const TensorType& type) const override {
@@ -40,6 +41,7 @@ class Packing final : public Backend {
   // Products as small as these gain nothing.
   [[nodiscard]] KernelChoice select(const NodeSpec& spec) const override {
     KernelChoice choice = cpu_->select(spec);
+    if (!fuses_) choice.fused = {};
     if (*spec.op->name != "packed_matmul") return choice;
     for (double* seconds : {&choice.seconds, &choice.saved_seconds, &choice.far_seconds})
       *seconds /= 4;
@@ -48,10 +50,15 @@ class Packing final : public Backend {
   [[nodiscard]] std::unique_ptr<Kernel> create(const NodeSpec& spec) const override {
     return cpu_->create(spec);
   }
+  [[nodiscard]] std::unique_ptr<Kernel> create_fused(const NodeSpec& spec,
+                                                     int32_t count) const override {
+    return cpu_->create_fused(spec, count);
+  }
   [[nodiscard]] std::unique_ptr<Queue> create_queue() const override {
     return cpu_->create_queue();
   }
  private:
+  bool fuses_;
   std::unique_ptr<Backend> cpu_ = make_cpu_backend({.threads = 2, .profile = default_profile()});
 };
 
@@ -148,13 +155,13 @@ Trained trained(const choose::RunPlanRequest& request, const choose::RunPlan& pl
     rule.schedule.kind = ScheduleKind::constant;
     rule.rates = {0.05};
     const UpdateCounts done{.drawn = i, .schedule = i, .optimizer = i};
-    found.losses.push_back(run_update(engine, Batch(i % 2 == 0 ? int64_t{1} : kLongest),
+    found.losses.push_back(run_update(engine, Batch(request.lengths[static_cast<size_t>(i % 2)]),
                                       {.counts = done}, rule, KeptBuffers(engine))
                                .loss);
   }
   // Evaluates the longest rows: the arena of that program may be the largest.
   engine.run_prologue();
-  Batch(kLongest).fill(engine, 0, 9);
+  Batch(request.lengths.back()).fill(engine, 0, 9);
   engine.run(engine.eval(1));
   std::vector<std::byte> buffer;
   const auto y = engine.output<float>(engine.eval(1), "y", plan.micro_batch * kWidth, buffer);
@@ -245,6 +252,35 @@ TEST(Packed_weights, raise_no_smallest_budget_and_are_taken_where_they_are_faste
       EXPECT_LE(seconds, before) << budget;
       before = seconds;
     }
+  }
+}
+
+int64_t fused_steps(const choose::RunPlan& plan) {
+  int64_t count = 0;
+  for (const choose::PlannedProgram& program : plan.train)
+    count += std::count_if(program.plan.steps.begin(), program.plan.steps.end(),
+                           [](const plan::Step& step) { return step.is_fused; });
+  return count;
+}
+
+// Gradients of several steps of the net as one product.
+TEST(Fused_steps, change_no_bit_and_no_smallest_budget) {
+  for (const int64_t micro_batch : {kRows, kRows / 4}) {
+    choose::RunPlanRequest request = request_of(micro_batch, 0.1);
+    request.lengths = {1, 200};  // activations are more than the scratch of a kernel
+    const Packing apart(/*fuses=*/false);
+    const Packing fusing;
+    const choose::RunPlan plain = choose::make_run_plan(request, apart);
+    const Trained wanted = trained(request, plain, apart);
+    EXPECT_EQ(fused_steps(plain), 0);
+    const choose::RunPlan fused = choose::make_run_plan(request, fusing);
+    EXPECT_GT(fused_steps(fused), 0);
+    EXPECT_TRUE(trained(request, fused, fusing) == wanted);
+    EXPECT_EQ(fused.report.smallest_budget_bytes, plain.report.smallest_budget_bytes);
+    EXPECT_LE(fused.report.step_seconds, plain.report.step_seconds);
+    choose::RunPlanRequest least = request;
+    least.budget_bytes = plain.report.smallest_budget_bytes;
+    EXPECT_TRUE(trained(request, choose::make_run_plan(least, fusing), fusing) == wanted);
   }
 }
 

@@ -85,7 +85,8 @@ class CpuBackend final : public Backend {
             .saved_seconds = time.saved_seconds,
             .far_seconds = time.far_seconds,
             .uncertainty = context_.profile.uncertainty(kind),
-            .rate = kind};
+            .rate = kind,
+            .fused = fused_choice(kernel, spec, time.seconds)};
   }
 
   [[nodiscard]] std::unique_ptr<Kernel> create(const NodeSpec& spec) const override {
@@ -94,6 +95,13 @@ class CpuBackend final : public Backend {
     if (kernel == nullptr) return create_widened(*this, spec, *widened(spec));
     set_library_threads(context_.threads);
     return kernel->create(spec, context_);
+  }
+
+  [[nodiscard]] std::unique_ptr<Kernel> create_fused(const NodeSpec& spec,
+                                                     int32_t count) const override {
+    const CpuKernelDef* kernel = find(spec);
+    SNUG_CHECK(kernel != nullptr && kernel->fused != nullptr, "no fused kernel");
+    return kernel->fused->create(spec, context_, count);
   }
 
   [[nodiscard]] std::unique_ptr<Queue> create_queue() const override {
@@ -123,6 +131,19 @@ class CpuBackend final : public Backend {
     const double computed = profile.seconds(kind_of_wide, cost_of(*wide));
     return {computed, profile.saved_seconds(kind_of_wide, cost_of(*wide)),
             computed + own.far_seconds - own.seconds};
+  }
+
+  // `seconds`: of one node by itself. The others of a kernel take what is left of its time.
+  [[nodiscard]] KernelChoice::Fused fused_choice(const CpuKernelDef& kernel, const NodeSpec& spec,
+                                                 double seconds) const {
+    const int32_t most = kernel.fused == nullptr ? 1 : kernel.fused->most(spec);
+    if (most < 2) return {};
+    const NodeSpec whole = kernel.fused->whole(spec, most);
+    const double of_all = predict(whole, with_suffix(rate_kind(whole), kernel.rate)).seconds;
+    return {.most = most,
+            .scratch_bytes =
+                round_up(kernel.fused->scratch_bytes(spec, context_, most), kAlignmentBytes),
+            .seconds = std::max(0.0, of_all - seconds) / (most - 1)};
   }
 
   // Nobody measured it: plain code on one thread.

@@ -21,6 +21,17 @@ struct CpuContext {
   std::shared_ptr<const Onednn> onednn = nullptr;  // set by make_cpu_backend
 };
 
+/// How several nodes that follow one another are one kernel (KernelChoice::fused). Bits are those of
+/// the nodes by themselves.
+struct CpuFusedDef {
+  /// How many; 1: such nodes are not fused.
+  int32_t (*most)(const NodeSpec&);
+  /// The node that takes as long as so many of them.
+  NodeSpec (*whole)(const NodeSpec&, int32_t count);
+  int64_t (*scratch_bytes)(const NodeSpec&, const CpuContext&, int32_t count);
+  std::unique_ptr<Kernel> (*create)(const NodeSpec&, const CpuContext&, int32_t count);
+};
+
 /// One kernel of the list. Its choice may depend on spec and context.threads, never on a budget or
 /// on measured speed: the same machine and thread count must always compute the same bits.
 struct CpuKernelDef {
@@ -34,6 +45,7 @@ struct CpuKernelDef {
   std::unique_ptr<Kernel> (*create)(const NodeSpec&, const CpuContext&);
   /// The end of its rates' names, where its speed is not that of the op's other kernels.
   const char* rate = "";
+  const CpuFusedDef* fused = nullptr;
 };
 
 /// Why the kernel does not take the node: its types, or what `accepts` says; empty where it does.

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstring>
 #include <map>
+#include <memory>
 
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/onednn.h"
@@ -365,7 +366,7 @@ TEST(CpuBackend, Products_of_BERT_get_the_form_that_is_fast_for_their_shape) {
   EXPECT_EQ(kernel_of({2048, 3072}, {2048, 768}, sides(true, false)), "onednn:matmul");
   EXPECT_EQ(kernel_of({2048, 768}, {768, 3072}, {}), "onednn:matmul_packed");  // wide rows
   EXPECT_EQ(kernel_of({2048, 768}, {2048, 3072}, sides(true, false)), "onednn:matmul_transposed");
-  EXPECT_EQ(kernel_of({32, 768}, {768, 3072}, {}), "onednn:matmul");  // too few rows
+  EXPECT_EQ(kernel_of({64, 768}, {768, 3072}, {}), "simd:matmul");  // few rows
   EXPECT_EQ(kernel_of({0, 768}, {768, 3072}, {}), "simd:matmul");
 }
 
@@ -379,6 +380,61 @@ TEST(CpuBackend, Products_are_our_own_where_oneDNN_has_no_blocked_ones) {
           graph_of({"matmul", {operand({rows, 768}), operand({768, 3072}), absent()}, {}});
       EXPECT_EQ(backend->select(spec_of(graph, NodeId(0))).kernel, "simd:matmul")
           << to_string(type) << ", " << rows << " rows";
+    }
+  }
+}
+
+// Sums onto one matrix, each by a kernel of its own or several by one: the same bits.
+TEST(CpuBackend, Fused_sums_have_the_bits_of_one_sum_after_the_other) {
+  struct Sums {
+    int64_t m, n, rows;
+    int32_t count;
+  };
+  for (const Sums& sums : {Sums{1, 1, 1, 2}, {7, 5, 3, 3}, {64, 48, 32, 8}, {37, 130, 8, 32},
+                           {256, 33, 64, 4}, {130, 300, 1, 32}}) {
+    for (const int threads : {1, 3}) {
+      SCOPED_TRACE(std::to_string(sums.m) + " x " + std::to_string(sums.n) + " over " +
+                   std::to_string(sums.rows) + ", " + std::to_string(threads) + " threads");
+      const auto backend = make_cpu_backend({.threads = threads, .profile = default_profile()});
+      const Shape a = {sums.rows, sums.m};
+      const Shape b = {sums.rows, sums.n};
+      const Shape sum = {sums.m, sums.n};
+      const Graph graph = graph_of({"matmul_accumulate", {f32(sum), f32(a), f32(b)},
+                                    {{"transpose_a", true}, {"transpose_b", false}}});
+      const NodeSpec spec = spec_of(graph, NodeId(0));
+      const KernelChoice choice = backend->select(spec);
+      ASSERT_GE(choice.fused.most, sums.count);
+      const auto drawn = [](const Shape& shape, uint64_t stream) {
+        const std::vector<double> values = draw(f32(shape), stream);
+        return std::vector<float>(values.begin(), values.end());
+      };
+      std::vector<float> apart = drawn(sum, 1);
+      std::vector<float> together = apart;
+      std::vector<std::vector<float>> operands;
+      std::vector<std::byte> scratch(static_cast<size_t>(
+          std::max(choice.scratch_bytes, choice.fused.scratch_bytes) + 64));
+      void* aligned = scratch.data();
+      size_t room = scratch.size();
+      auto* const at = static_cast<std::byte*>(std::align(64, room - 64, aligned, room));
+      const auto bytes = [](std::vector<float>& values) {
+        return reinterpret_cast<std::byte*>(values.data());
+      };
+      for (int32_t i = 0; i < 2 * sums.count; ++i)
+        operands.push_back(drawn(i % 2 == 0 ? a : b, 10 + static_cast<uint64_t>(i)));
+      const auto one = backend->create(spec);
+      std::vector<const std::byte*> inputs;
+      for (int32_t i = 0; i < sums.count; ++i) {
+        const size_t first = 2 * static_cast<size_t>(i);
+        const std::byte* of_one[] = {bytes(apart), bytes(operands[first]),
+                                     bytes(operands[first + 1])};
+        std::byte* out[] = {bytes(apart)};
+        ASSERT_EQ(one->run({.inputs = of_one, .outputs = out, .scratch = at}), ErrorCode::ok);
+        inputs.insert(inputs.end(), {bytes(together), of_one[1], of_one[2]});
+      }
+      const std::vector<std::byte*> outputs(static_cast<size_t>(sums.count), bytes(together));
+      const auto all = backend->create_fused(spec, sums.count);
+      ASSERT_EQ(all->run({.inputs = inputs, .outputs = outputs, .scratch = at}), ErrorCode::ok);
+      EXPECT_EQ(std::memcmp(apart.data(), together.data(), apart.size() * sizeof(float)), 0);
     }
   }
 }

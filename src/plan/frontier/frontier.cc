@@ -4,13 +4,40 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/check.h"
 #include "base/stop.h"
 #include "plan/improve/bound.h"
+#include "plan/improve/fuse_steps.h"
 #include "plan/placement/assemble.h"
 #include "plan/problem/liveness.h"
 #include "plan/problem/order.h"
 
 namespace snug::plan {
+namespace {
+
+bool may_fuse(const Problem& problem) {
+  return std::any_of(problem.ops.begin(), problem.ops.end(),
+                     [](const Op& op) { return op.fusion.kind != 0; });
+}
+
+// Each within its own load. One that is no faster any more than a smaller one goes.
+std::vector<ScheduledPoint> all_fused(const Problem& problem, std::vector<ScheduledPoint> points) {
+  if (!may_fuse(problem)) return points;
+  std::vector<ScheduledPoint> front;
+  for (ScheduledPoint& each : points) {
+    const int64_t load_bytes = each.load_bytes;
+    each = fused(problem, std::move(each), load_bytes);
+  }
+  std::stable_sort(points.begin(), points.end(), [](const auto& a, const auto& b) {
+    return a.load_bytes != b.load_bytes ? a.load_bytes < b.load_bytes : a.seconds < b.seconds;
+  });
+  for (ScheduledPoint& each : points) {
+    if (front.empty() || each.seconds < front.back().seconds) front.push_back(std::move(each));
+  }
+  return front;
+}
+
+}  // namespace
 
 ScheduledPoint measured(const Problem& problem, std::vector<OpId> schedule, std::string strategy) {
   stop_point();
@@ -18,18 +45,29 @@ ScheduledPoint measured(const Problem& problem, std::vector<OpId> schedule, std:
   return {std::move(schedule), std::move(strategy), live.load_bytes, live.seconds};
 }
 
+ScheduledPoint fused(const Problem& problem, ScheduledPoint point, int64_t most_bytes) {
+  const Liveness live = analyse(problem, point.schedule);
+  FusedSchedule found = fuse_steps(problem, point.schedule, live, most_bytes);
+  if (found.fused.empty()) return point;
+  const Liveness after = analyse(problem, found.schedule, found.fused);
+  SNUG_CHECK(after.load_bytes <= most_bytes, "fused steps need more than they may");
+  return {std::move(found.schedule), std::move(point.strategy), after.load_bytes, after.seconds,
+          std::move(found.fused)};
+}
+
 Frontier::Frontier(const Problem& problem, std::vector<ScheduledPoint> points,
                    std::vector<OpId> keep_all, const PlacementLimits& limits)
     : problem_(&problem),
-      points_(std::move(points)),
-      keep_all_load_(measured(problem, std::move(keep_all), "keep-all")),
+      points_(all_fused(problem, std::move(points))),
+      keep_all_load_(
+          all_fused(problem, {measured(problem, std::move(keep_all), "keep-all")}).front()),
       limits_(limits),
       bound_(working_set_bound(problem)),
       placed_(points_.size()) {}
 
 Frontier::Frontier(const Problem& problem, Plan only)
-    : Frontier(problem, {{{}, only.strategy, only.load_bytes, only.seconds}},
-               prompt_update_order(problem), {}) {
+    : Frontier(problem, {}, prompt_update_order(problem), {}) {
+  points_.push_back({{}, only.strategy, only.load_bytes, only.seconds});
   only_ = std::move(only);
 }
 
@@ -41,11 +79,11 @@ const PlacedSchedule& Frontier::placed(size_t point) const {
   std::optional<PlacedSchedule>& placed = placed_[point];
   if (placed) return *placed;
   if (keeps_all(point)) return placed_keep_all();
-  return placed.emplace(place_schedule(*problem_, points_[point].schedule, limits_));
+  return placed.emplace(place_schedule(*problem_, points_[point].schedule, points_[point].fused, limits_));
 }
 
 const PlacedSchedule& Frontier::placed_keep_all() const {
-  if (!keep_all_) keep_all_ = place_schedule(*problem_, keep_all_load_.schedule, limits_);
+  if (!keep_all_) keep_all_ = place_schedule(*problem_, keep_all_load_.schedule, keep_all_load_.fused, limits_);
   return *keep_all_;
 }
 
@@ -56,11 +94,13 @@ int64_t Frontier::arena_bytes(size_t point) const {
 Plan Frontier::plan(size_t point) const {
   if (only_) return *only_;
   if (keeps_all(point)) return keep_all();
-  return assemble(*problem_, points_[point].schedule, points_[point].strategy, placed(point));
+  const ScheduledPoint& chosen = points_[point];
+  return assemble(*problem_, chosen.schedule, chosen.fused, chosen.strategy, placed(point));
 }
 
 Plan Frontier::keep_all() const {
-  return assemble(*problem_, keep_all_load_.schedule, "keep-all", placed_keep_all());
+  return assemble(*problem_, keep_all_load_.schedule, keep_all_load_.fused, "keep-all",
+                  placed_keep_all());
 }
 
 std::vector<Plan> Frontier::plans() const {

@@ -37,10 +37,14 @@ struct ScheduledPoint {
   std::string strategy;
   int64_t load_bytes = 0;
   double seconds = 0;
+  FusedSteps fused = {};
 };
 
 [[nodiscard]] ScheduledPoint measured(const Problem& problem, std::vector<OpId> schedule,
                                       std::string strategy);
+/// The same steps, fused as far as `most_bytes` permit: what can be fused waits for the next.
+[[nodiscard]] ScheduledPoint fused(const Problem& problem, ScheduledPoint point,
+                                   int64_t most_bytes);
 
 /// Schedules that no other found beats in both load and seconds, smallest load first; so seconds
 /// fall as bytes grow. A placement takes longer than finding a schedule, and a budget needs few of
@@ -49,7 +53,8 @@ struct ScheduledPoint {
 /// the problem, which must stay where it is.
 class Frontier {
  public:
-  /// `points`: smallest load first, not empty. `keep_all`: the order in which keep-all runs.
+  /// `points`: smallest load first, not empty, with no step fused: each is fused as far as its own
+  /// load permits. `keep_all`: the order in which keep-all runs.
   Frontier(const Problem& problem, std::vector<ScheduledPoint> points, std::vector<OpId> keep_all,
            const PlacementLimits& limits);
   /// One plan that is placed already.

@@ -430,6 +430,14 @@ Frontier build_frontier_beside(const Problem& problem, const Problem& model_prob
           options.placement};
 }
 
+static Plan plan_of(const Problem& problem, std::vector<OpId> schedule, std::string_view strategy,
+                    const FrontierOptions& options) {
+  ScheduledPoint point = measured(problem, std::move(schedule), std::string(strategy));
+  const int64_t load_bytes = point.load_bytes;
+  point = fused(problem, std::move(point), load_bytes);
+  return assemble(problem, point.schedule, point.strategy, options.placement, point.fused);
+}
+
 Plan plan_strategy(const Problem& problem, std::string_view strategy,
                    const FrontierOptions& options) {
   validate(problem);
@@ -437,8 +445,8 @@ Plan plan_strategy(const Problem& problem, std::string_view strategy,
   check_strategy_name(strategy);
   const ProblemIndex index(ordered.problem);
   if (const auto marks = strategy_marks(index, strategy)) {
-    return assemble(problem, in_original_ids(ordered, marked_schedule(index, *marks)),
-                    std::string(strategy), options.placement);
+    return plan_of(problem, in_original_ids(ordered, marked_schedule(index, *marks)), strategy,
+                   options);
   }
   if (strategy != "keep-all") {
     const Workshop shop(ordered.problem);
@@ -453,12 +461,10 @@ Plan plan_strategy(const Problem& problem, std::string_view strategy,
         least = std::min(least, load);
       }
     }
-    if (!best.empty()) {
-      return assemble(problem, in_original_ids(ordered, best), std::string(strategy),
-                      options.placement);
-    }
+    if (!best.empty())
+      return plan_of(problem, in_original_ids(ordered, best), strategy, options);
   }
-  return assemble(problem, ordered.original, std::string(strategy), options.placement);
+  return plan_of(problem, ordered.original, strategy, options);
 }
 
 }  // namespace snug::plan

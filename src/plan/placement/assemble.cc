@@ -76,8 +76,8 @@ PlacedSchedule place_live(const Liveness& live, const PlacementLimits& limits) {
   return placed;
 }
 
-Plan plan_of(const Problem& problem, IndexSpan<const OpId> schedule, std::string strategy,
-             Liveness live, PlacedSchedule placed) {
+Plan plan_of(const Problem& problem, IndexSpan<const OpId> schedule, const FusedSteps& fused,
+             std::string strategy, Liveness live, PlacedSchedule placed) {
   if (placed.is_separated) live = separated(std::move(live));
   Placement& placement = placed.placement;
   Plan plan;
@@ -90,11 +90,14 @@ Plan plan_of(const Problem& problem, IndexSpan<const OpId> schedule, std::string
   // Ranges come in the order of the steps' outputs, scratch last: one cursor walks them.
   IdVector<StorageId, int64_t> current(problem.storages.size(), kResidentOffset);
   size_t next_range = 0;
-  for (const OpId id : schedule) {
+  for (int32_t at = 0; std::cmp_less(at, schedule.size()); ++at) {
     stop_point();
+    const OpId id = schedule[at];
     const Op& op = problem.ops[id];
     Step step;
     step.op = id;
+    step.is_fused = is_fused(fused, at);
+    if (step.is_fused) step.scratch_offset = plan.steps[at - 1].scratch_offset;
     step.input_offsets.reserve(op.inputs.size());
     step.output_offsets.reserve(op.outputs.size());
     for (const StorageId input : op.inputs) {
@@ -106,7 +109,8 @@ Plan plan_of(const Problem& problem, IndexSpan<const OpId> schedule, std::string
       }
       step.output_offsets.push_back(current[output]);
     }
-    if (op.scratch_bytes > 0) step.scratch_offset = placement.offsets[next_range++];
+    if (scratch_bytes_of(problem, schedule, fused, at) > 0)
+      step.scratch_offset = placement.offsets[next_range++];
     plan.steps.push_back(std::move(step));
   }
   SNUG_CHECK(next_range == live.ranges.size(), "every range belongs to one step");
@@ -122,21 +126,22 @@ Plan plan_of(const Problem& problem, IndexSpan<const OpId> schedule, std::string
 }  // namespace
 
 PlacedSchedule place_schedule(const Problem& problem, IndexSpan<const OpId> schedule,
-                              const PlacementLimits& limits) {
-  return place_live(analyse(problem, schedule), limits);
+                              const FusedSteps& fused, const PlacementLimits& limits) {
+  return place_live(analyse(problem, schedule, fused), limits);
 }
 
-Plan assemble(const Problem& problem, IndexSpan<const OpId> schedule, std::string strategy,
-              PlacedSchedule placed) {
-  return plan_of(problem, schedule, std::move(strategy), analyse(problem, schedule),
+Plan assemble(const Problem& problem, IndexSpan<const OpId> schedule, const FusedSteps& fused,
+              std::string strategy, PlacedSchedule placed) {
+  return plan_of(problem, schedule, fused, std::move(strategy), analyse(problem, schedule, fused),
                  std::move(placed));
 }
 
 Plan assemble(const Problem& problem, IndexSpan<const OpId> schedule, std::string strategy,
-              const PlacementLimits& limits) {
-  Liveness live = analyse(problem, schedule);
+              const PlacementLimits& limits, const FusedSteps& fused) {
+  Liveness live = analyse(problem, schedule, fused);
   PlacedSchedule placed = place_live(live, limits);
-  return plan_of(problem, schedule, std::move(strategy), std::move(live), std::move(placed));
+  return plan_of(problem, schedule, fused, std::move(strategy), std::move(live),
+                 std::move(placed));
 }
 
 }  // namespace snug::plan

@@ -19,14 +19,16 @@ struct PlacedSchedule {
 };
 
 [[nodiscard]] PlacedSchedule place_schedule(const Problem& problem, IndexSpan<const OpId> schedule,
+                                            const FusedSteps& fused = {},
                                             const PlacementLimits& limits = {});
 
 /// `placed`: of this schedule. In Debug builds the validator judges the plan first.
 [[nodiscard]] Plan assemble(const Problem& problem, IndexSpan<const OpId> schedule,
-                            std::string strategy, PlacedSchedule placed);
+                            const FusedSteps& fused, std::string strategy, PlacedSchedule placed);
 
 /// Places `schedule` and returns the plan.
 [[nodiscard]] Plan assemble(const Problem& problem, IndexSpan<const OpId> schedule,
-                            std::string strategy, const PlacementLimits& limits = {});
+                            std::string strategy, const PlacementLimits& limits = {},
+                            const FusedSteps& fused = {});
 
 }  // namespace snug::plan

@@ -87,6 +87,11 @@ std::string to_json(const Problem& problem) {
                    {"signature", op.signature},
                    {"reuses", numbers_of(op.reuses)}});
     if (!op.parts.empty()) ops.back()["parts"] = op.parts;
+    if (op.fusion.kind == 0) continue;
+    ops.back()["fusion"] = {{"kind", op.fusion.kind},
+                            {"most", op.fusion.most},
+                            {"seconds", op.fusion.seconds},
+                            {"scratch_bytes", op.fusion.scratch_bytes}};
   }
   return Json{{"storages", storages},
               {"ops", ops},
@@ -123,6 +128,13 @@ Problem problem_from_json(std::string_view text) {
       op.reuses.emplace_back(both[0], both[1]);
     });
     if (each.has("parts")) op.parts = integers<int32_t>(each.at("parts"));
+    if (each.has("fusion")) {
+      const io::JsonValue fusion = each.at("fusion");
+      op.fusion = {.kind = fusion.at("kind").as_unsigned(),
+                   .most = number_at(fusion, "most"),
+                   .seconds = fusion.get_double("seconds"),
+                   .scratch_bytes = fusion.get_int("scratch_bytes")};
+    }
     problem.ops.push_back(std::move(op));
   });
   problem.keep = ids<StorageId>(json.at("keep"));
@@ -138,6 +150,7 @@ std::string to_json(const Plan& plan) {
                      {"inputs", step.input_offsets},
                      {"outputs", step.output_offsets},
                      {"scratch", step.scratch_offset}});
+    if (step.is_fused) steps.back()["is_fused"] = true;
   }
   Json ranges = Json::array();
   for (size_t i = 0; i < plan.live_ranges.size(); ++i) {
@@ -166,7 +179,8 @@ Plan plan_from_json(const io::JsonValue& json) {
   plan.strategy = json.get_string("strategy");
   for_each(json.at("steps"), [&](const io::JsonValue& each) {
     plan.steps.push_back({OpId(number_at(each, "op")), integers<int64_t>(each.at("inputs")),
-                          integers<int64_t>(each.at("outputs")), each.get_int("scratch")});
+                          integers<int64_t>(each.at("outputs")), each.get_int("scratch"),
+                          each.get_bool("is_fused", false)});
   });
   for_each(json.at("live_ranges"), [&](const io::JsonValue& each) {
     const int32_t id = number_at(each, "storage");  // of the op where it is scratch

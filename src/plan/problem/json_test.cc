@@ -23,6 +23,12 @@ TEST(Json, Problems_and_plans_come_back_exactly) {
   EXPECT_EQ(problem_from_json(to_json(problem)), problem);
   const Frontier frontier = build_frontier(problem);
   for (const Plan& plan : frontier.plans()) EXPECT_EQ(plan_from_json(to_json(plan)), plan);
+  problem.ops[OpId(6)].fusion = {
+      .kind = ~uint64_t{0}, .most = 8, .seconds = 1.0 / 3.0, .scratch_bytes = 64};
+  EXPECT_EQ(problem_from_json(to_json(problem)), problem);
+  Plan fused = frontier.smallest();
+  fused.steps.back().is_fused = true;
+  EXPECT_EQ(plan_from_json(to_json(fused)), fused);
 }
 
 TEST(Json, Broken_text_is_refused_with_the_field) {

@@ -16,13 +16,22 @@ std::vector<OpId> given_order(const Problem& problem) {
   return {ids.begin(), ids.end()};
 }
 
-Liveness analyse(const Problem& problem, IndexSpan<const OpId> schedule) {
+int64_t scratch_bytes_of(const Problem& problem, IndexSpan<const OpId> schedule,
+                         const FusedSteps& fused, int32_t step) {
+  if (is_fused(fused, step)) return 0;
+  const OpId id = schedule[step];
+  const Op& op = problem.ops[id];
+  return is_fused(fused, step + 1) ? op.fusion.scratch_bytes : op.scratch_bytes;
+}
+
+Liveness analyse(const Problem& problem, IndexSpan<const OpId> schedule, const FusedSteps& fused) {
   Liveness result;
   result.ranges.reserve(schedule.size() * 2);
   const auto steps = static_cast<int32_t>(schedule.size());
   IdVector<StorageId, int32_t> current(problem.storages.size(),
                                        -1);  // the newest instance of each storage
   IdVector<OpId, int32_t> runs(problem.ops.size(), 0);
+  IdVector<OpId, int32_t> fused_runs(problem.ops.size(), 0);
   std::vector<std::pair<int32_t, int32_t>> taken;  // a range and the one whose place it takes
   IndexVector<int64_t> wider(schedule.size(),
                              0);  // bytes of overwritten inputs beyond the outputs'
@@ -32,17 +41,20 @@ Liveness analyse(const Problem& problem, IndexSpan<const OpId> schedule) {
     return problem.ops[id].phase == Phase::forward;
   };
   SparseStopPoint<64> stop_now_and_then;
+  int32_t kernel_end = 0;  // the last step of this step's kernel
   for (int32_t step = 0; step < steps; ++step) {
     stop_now_and_then();
     const OpId id = schedule[step];
     const Op& op = problem.ops[id];
-    ++runs[id];
+    ++(is_fused(fused, step) ? fused_runs : runs)[id];
+    kernel_end = std::max(kernel_end, step);
+    while (is_fused(fused, kernel_end + 1)) ++kernel_end;
     for (const StorageId input : op.inputs) {
       if (problem.storages[input].resident) continue;
       const int32_t instance = current[input];
       SNUG_CHECK(instance >= 0, op.name + " reads what no step has made");
       LiveRange& read = result.ranges[instance];
-      read.last = step;
+      read.last = kernel_end;
       if (loss_step == steps && op.phase == Phase::backward && is_forward(read.first))
         loss_step = step;
     }
@@ -60,7 +72,8 @@ Liveness analyse(const Problem& problem, IndexSpan<const OpId> schedule) {
       taken.emplace_back(current[output], current[input]);
       current[input] = -1;
     }
-    if (op.scratch_bytes > 0) result.ranges.push_back({kNone, step, step, op.scratch_bytes, id});
+    const int64_t scratch = scratch_bytes_of(problem, schedule, fused, step);
+    if (scratch > 0) result.ranges.push_back({kNone, step, kernel_end, scratch, id});
     if (op.scratch_bytes < 0) wider[step] += op.scratch_bytes;
   }
   result.place_of.assign(result.ranges.size(), -1);
@@ -78,7 +91,10 @@ Liveness analyse(const Problem& problem, IndexSpan<const OpId> schedule) {
   }
   // Summed in the order of the ops, so that the same runs in another order give the same number to
   // the bit.
-  for (const OpId id : runs.ids()) result.seconds += runs[id] * problem.ops[id].seconds;
+  for (const OpId id : runs.ids()) {
+    const Op& op = problem.ops[id];
+    result.seconds += runs[id] * op.seconds + fused_runs[id] * op.fusion.seconds;
+  }
   result.seconds += static_cast<double>(result.kept_bytes) * problem.kept_seconds_per_byte;
 
   IndexVector<int64_t> change(schedule.size() + 1, 0);

@@ -31,8 +31,19 @@ struct Liveness {
 /// Returns the liveness of `schedule` (op ids in the order of execution, repeats allowed). The
 /// schedule must make every storage before it is read; anything else is a bug of the caller.
 /// Negative scratch is taken off what the op's operands count (plain_problem.h).
+/// Steps of one kernel (`fused`) read all they read until the last of them, and have one scratch,
+/// which is the first one's range.
 /// O(steps + operands).
-[[nodiscard]] Liveness analyse(const Problem& problem, IndexSpan<const OpId> schedule);
+[[nodiscard]] Liveness analyse(const Problem& problem, IndexSpan<const OpId> schedule,
+                               const FusedSteps& fused = {});
+
+[[nodiscard]] inline bool is_fused(const FusedSteps& fused, int32_t step) {
+  const auto at = static_cast<size_t>(step);
+  return at < fused.size() && fused[at];
+}
+/// Of the step's kernel; 0 where the step before has it.
+[[nodiscard]] int64_t scratch_bytes_of(const Problem& problem, IndexSpan<const OpId> schedule,
+                                       const FusedSteps& fused, int32_t step);
 
 /// The order of the problem itself: keep everything that is used later.
 [[nodiscard]] std::vector<OpId> given_order(const Problem& problem);

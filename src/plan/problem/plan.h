@@ -46,6 +46,16 @@ struct Storage {
 /// Where all runs of an op lie, as its graph says it.
 enum class GraphPart : uint8_t { any, forward, backward };
 
+/// How ops run as one kernel where their steps are adjacent ("fused"): what they read is in memory
+/// together until the last of them. They make nothing in the arena.
+struct Fusion {
+  uint64_t kind = 0;          // equal for ops of one kernel; 0: the op is never fused
+  int32_t most = 1;           // in one kernel
+  double seconds = 0;         // of each behind the first
+  int64_t scratch_bytes = 0;  // of the kernel
+  bool operator==(const Fusion&) const = default;
+};
+
 struct Op {
   std::string name;
   SharedText scope;  // "encoder.layer.3"; for reports
@@ -65,6 +75,7 @@ struct Op {
   /// The parts that the strategy "marked" runs again for their backward part and that the op lies
   /// in, outermost first.
   std::vector<int32_t> parts = {};
+  Fusion fusion = {};
   bool is_ordered = false;  // runs once, and in the listed order among all such ops
   GraphPart part = GraphPart::any;
   bool operator==(const Op&) const = default;
@@ -112,6 +123,7 @@ struct Step {
   std::vector<int64_t> input_offsets;
   std::vector<int64_t> output_offsets;
   int64_t scratch_offset = 0;
+  bool is_fused = false;  // runs in one kernel with the step before, and in its scratch
   bool operator==(const Step&) const = default;
 };
 
@@ -126,6 +138,14 @@ struct Plan {
   double seconds = 0;
   bool operator==(const Plan&) const = default;
 };
+
+/// By step of a schedule: Step::is_fused. Empty: none is.
+using FusedSteps = std::vector<bool>;
+
+[[nodiscard]] inline double seconds_of(const Problem& problem, const Step& step) {
+  const Op& op = problem.ops[step.op];
+  return step.is_fused ? op.fusion.seconds : op.seconds;
+}
 
 /// What no schedule of this problem can beat: the op whose own operands and scratch are the
 /// largest.

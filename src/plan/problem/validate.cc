@@ -63,6 +63,18 @@ void validate_reuses(const Problem& problem, const Op& op) {
   }
 }
 
+void validate_fusion(const Problem& problem, const Op& op) {
+  const Fusion& fusion = op.fusion;
+  if (fusion.kind == 0) return;
+  const auto is_resident = [&](StorageId id) { return problem.storages[id].resident; };
+  if (!op.reuses.empty() || !std::all_of(op.outputs.begin(), op.outputs.end(), is_resident))
+    reject(op.name, "makes something in the arena, so it cannot be fused");
+  if (fusion.most < 1) reject(op.name, "is fused with less than one op");
+  if (!std::isfinite(fusion.seconds) || fusion.seconds < 0)
+    reject(op.name, "has no valid duration where it is fused");
+  validate_bytes(problem, op.name + " (scratch, fused)", fusion.scratch_bytes);
+}
+
 // One storage instance as the replay sees it.
 struct Instance {
   StorageId storage;
@@ -148,6 +160,25 @@ class PlanReplay {
     }
   }
 
+  // Steps of one kernel are adjacent, of one kind and no more than that permits.
+  void check_fused(const Plan& plan) {
+    int32_t count = 1;
+    for (size_t step = 0; step < plan.steps.size(); ++step) {
+      const Step& each = plan.steps[step];
+      if (!each.is_fused) count = 1;
+      if (!each.is_fused) continue;
+      const Fusion& fusion = problem_.ops[each.op].fusion;
+      const bool is_alike = step > 0 && fusion.kind != 0 &&
+                            problem_.ops[plan.steps[step - 1].op].fusion.kind == fusion.kind;
+      if (!is_alike || ++count > fusion.most) {
+        report("step " + std::to_string(step) + ": op '" + problem_.ops[each.op].name +
+               "' cannot run in one kernel with the step before");
+      } else if (each.scratch_offset != plan.steps[step - 1].scratch_offset) {
+        report("step " + std::to_string(step) + " has another scratch than its kernel");
+      }
+    }
+  }
+
   // Builds the instances from the steps' offsets; a read must name the offset of the newest
   // instance.
   std::vector<Instance> replay_offsets(const Plan& plan) {
@@ -157,6 +188,7 @@ class PlanReplay {
       const Step& each = plan.steps[step];
       const Op& op = problem_.ops[each.op];
       const auto now = static_cast<int32_t>(step);
+      const int32_t end = last_of_kernel(plan, now);
       const std::string place = "step " + std::to_string(step) + ": op '" + op.name + "' ";
       for (size_t i = 0; i < op.inputs.size(); ++i) {
         const StorageId id = op.inputs[i];
@@ -167,7 +199,7 @@ class PlanReplay {
         const int64_t found = newest[id];
         if (found < 0) continue;  // reported by check_order
         Instance& instance = instances[found];
-        instance.last = now;
+        instance.last = end;
         const OpId maker = plan.steps[instance.first].op;
         if (!loss_step_ && op.phase == Phase::backward &&
             problem_.ops[maker].phase == Phase::forward)
@@ -201,9 +233,9 @@ class PlanReplay {
               {kNone, each.op, now, now, before.bytes - after.bytes, before.offset + after.bytes});
         }
       }
-      if (op.scratch_bytes > 0) {
-        instances.push_back({kNone, each.op, now, now, op.scratch_bytes, each.scratch_offset});
-      }
+      const int64_t scratch = each.is_fused ? 0 : end > now ? op.fusion.scratch_bytes : op.scratch_bytes;
+      if (scratch > 0)
+        instances.push_back({kNone, each.op, now, end, scratch, each.scratch_offset});
     }
     for (const StorageId kept : problem_.keep) {
       const int64_t found = newest[kept];
@@ -262,7 +294,7 @@ class PlanReplay {
       }
     }
     double seconds = 0;
-    for (const Step& step : plan.steps) seconds += problem_.ops[step.op].seconds;
+    for (const Step& step : plan.steps) seconds += seconds_of(problem_, step);
     int64_t kept = taken_at_loss_;
     for (const Instance& each : instances) {
       if (loss_step_ && each.first < *loss_step_ && each.last >= *loss_step_) kept += each.bytes;
@@ -296,6 +328,12 @@ class PlanReplay {
   }
 
  private:
+  static int32_t last_of_kernel(const Plan& plan, int32_t step) {
+    const auto steps = static_cast<int32_t>(plan.steps.size());
+    while (step + 1 < steps && plan.steps[step + 1].is_fused) ++step;
+    return step;
+  }
+
   const Problem& problem_;
   std::vector<std::string>& violations_;
   std::optional<int32_t> loss_step_;  // the first backward one that reads what a forward one made
@@ -323,6 +361,7 @@ void validate(const Problem& problem) {
     validate_ids(problem, op, op.outputs, "output", listed_in);
     validate_reuses(problem, op);
     validate_joint_op(problem, op);
+    validate_fusion(problem, op);
     validate_bytes(problem, op.name + " (scratch)", op.scratch_bytes);
     if (!std::isfinite(op.seconds) || op.seconds < 0) reject(op.name, "has no valid duration");
     for (const StorageId id : op.inputs) {
@@ -396,6 +435,7 @@ std::vector<std::string> check(const Problem& problem, const Plan& plan) {
     }
   }
   violations = check_schedule(problem, schedule);
+  replay.check_fused(plan);
   const IndexVector<Instance> instances = replay.replay_offsets(plan);
   replay.check_placement(instances);
   replay.check_ranges(plan, instances);
