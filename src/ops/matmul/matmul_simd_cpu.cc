@@ -57,7 +57,7 @@ class SimdMatmul final : public Kernel {
 
 // Several sums onto one gradient, of few rows each: one product over the rows of all of them, which
 // reads and writes the gradient once.
-constexpr int64_t kRowsOfFused = 256;
+constexpr int64_t kRowsOfFused = 384;  // a block of K
 constexpr int64_t kMostFused = 32;
 
 int32_t most_fused(const NodeSpec& spec) {
