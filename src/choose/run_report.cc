@@ -65,6 +65,12 @@ void fill_schedule(const BatchSplit& split, const plan::Plan& keep_all, bool wan
   report.strategy = plan.strategy;
   report.ops_run_again =
       static_cast<int64_t>(plan.steps.size()) - static_cast<int64_t>(problem.ops.size());
+  for (size_t step = 1; step < plan.steps.size(); ++step) {
+    if (!plan.steps[step].is_fused) continue;
+    const bool is_second = !plan.steps[step - 1].is_fused;
+    report.fused_kernels += is_second ? 1 : 0;
+    report.fused_sums += is_second ? 2 : 1;
+  }
   const plan::Op& op = problem.ops[plan.steps[plan.peak_step].op];
   report.peak_op = (op.scope.empty() ? "" : op.scope.str() + "/") + op.name;
   report.peak_tensors = peak_tensors(problem, plan);

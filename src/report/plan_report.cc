@@ -111,6 +111,8 @@ std::string PlanReport::to_json() const {
                                  {"dying_gradient_bytes", dying_gradient_bytes},
                                  {"step_seconds", step_seconds},
                                  {"step_seconds_uncertainty", step_seconds_uncertainty},
+                                 {"fused_sums", fused_sums},
+                                 {"fused_kernels", fused_kernels},
                                  {"ops_run_again", ops_run_again},
                                  {"recompute_overhead", recompute_overhead},
                                  {"lower_bound_overhead", lower_bound_overhead},
@@ -225,6 +227,9 @@ std::string PlanReport::to_text() const {
                        two_pass_clip ? "; forward and backward run twice, first for the norm" : "");
   if (packed_weights)
     out += "  weights     packed once an update for products of few rows: the same bits\n";
+  if (fused_sums > 0)
+    out += fmt::format("  gradients   {} sums in {} kernel{}: the same bits\n", fused_sums,
+                       fused_kernels, fused_kernels == 1 ? "" : "s");
   if (!precision.empty()) out += "  precision   " + precision + "\n";
   out += states_text(states);
   if (!levers_taken.empty()) out += "  levers      " + to_words(levers_taken) + "\n";

@@ -310,7 +310,8 @@ WorkingSetBound pinned_set_bound(const Problem& problem) {
 std::vector<double> lower_bounds_seconds(const Problem& problem,
                                          std::span<const int64_t> arena_budgets_bytes) {
   double seconds = 0;
-  for (const Op& op : problem.ops) seconds += op.seconds;
+  for (const Op& op : problem.ops)
+    seconds += op.fusion.kind == 0 ? op.seconds : std::min(op.seconds, op.fusion.seconds);
   std::vector<double> bounds(arena_budgets_bytes.size(), seconds);
   if (problem.ops.size() > kMostCutOps) return bounds;
   const ProblemIndex index(problem);
