@@ -111,6 +111,9 @@ struct RunOptions {
   /// in the program `snug`; false where this library is a part of a larger program and budgets
   /// resident values and arena alone.
   bool budgets_whole_process = false;
+  /// With it: what the process had in memory already, which counts as the process's. For a host
+  /// whose own bytes no formula knows (an interpreter).
+  int64_t host_bytes = 0;
   /// Where measured speeds of this machine are kept; empty: $XDG_CACHE_HOME/snug or ~/.cache/snug.
   std::string profile_folder;
   /// A plan written with save_plan_file, to be replayed instead of planning; empty: plan.

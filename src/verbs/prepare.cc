@@ -143,8 +143,9 @@ void reserve_process(const RunConfig& config, const RunOptions& options,
   needs.threads = threads;
   needs.trains = trains;
   needs.learns_vocabulary = facts.learns_vocabulary;
-  sizes.process_bytes = run_memory::process_reservation(needs);
-  sizes.startup_bytes = run_memory::startup_reservation(needs);
+  const int64_t host_bytes = round_up(options.host_bytes, kPageBytes);
+  sizes.process_bytes = host_bytes + run_memory::process_reservation(needs);
+  sizes.startup_bytes = host_bytes + run_memory::startup_reservation(needs);
 }
 
 void take_sizes(const SessionSizes& sizes, SessionOptions& options) {

@@ -1,0 +1,372 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "verbs.h"
+
+#include <charconv>
+#include <cmath>
+#include <system_error>
+#include <utility>
+
+#include "snug/files.h"
+#include "snug/instruction_set.h"
+#include "snug/solve.h"
+#include "snug/solve_remat.h"
+#include "snug/tokenize.h"
+
+namespace snug::c_api {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string dumped(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+// A number that is not finite has no JSON.
+Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+
+std::string json_of(const Progress& progress) {
+  return dumped({{"stage", progress.stage},
+                 {"done", progress.done},
+                 {"total", progress.total},
+                 {"phase", progress.phase}});
+}
+
+std::string json_of(const UpdateLog& log) {
+  return dumped({{"step", log.step},
+                 {"total_steps", log.total_steps},
+                 {"epoch", number(log.epoch)},
+                 {"loss", number(log.loss)},
+                 {"learning_rate", number(log.learning_rate)},
+                 {"grad_norm", number(log.grad_norm)},
+                 {"tokens_per_second", number(log.tokens_per_second)},
+                 {"arena_peak_bytes", log.arena_peak_bytes},
+                 {"rss_bytes", log.rss_bytes},
+                 {"loss_scale", number(log.loss_scale)},
+                 {"skipped_updates", log.skipped_updates}});
+}
+
+std::string json_of(const Warning& warning) {
+  Json json = {{"code", warning.code}, {"text", warning.text}, {"count", warning.count}};
+  if (warning.share) json["share"] = number(*warning.share);
+  return dumped(json);
+}
+
+int64_t whole_number(const char* name, const std::string& text) {
+  int64_t value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || stop != end || value < 0)
+    throw Error(ErrorCode::bad_config, name, "\"" + text + "\" is no whole number");
+  return value;
+}
+
+std::string quoted(const std::string& text) { return dumped(Json(text)); }
+
+std::string with_text(const std::string& json, const std::string& text) {
+  return "{\"json\":" + json + ",\"text\":" + quoted(text) + "}";
+}
+
+std::string plan_verb(Call& call) {
+  const RunConfig config = call.config();
+  RunOptions options = call.run_options();
+  options.plan_file = call.option("plan");
+  options.save_plan_file = call.option("save_plan");
+  options.save_problem_file = call.option("save_problem");
+  options.save_schedule_file = call.option("save_schedule");
+  options.wants_picture = call.flag("html");
+  call.check_options();
+  const PlanReport report = plan_run(config, options);
+  std::string result =
+      "{\"json\":" + report.to_json() + ",\"text\":" + quoted(report.to_text());
+  if (options.wants_picture) result += ",\"html\":" + quoted(report.to_html());
+  return result + "}";
+}
+
+std::string levers_verb(Call& call) {
+  const RunConfig config = call.config();
+  const RunOptions options = call.run_options();
+  call.check_options();
+  const std::vector<LeverPlan> plans = plan_levers(config, options);
+  return with_text(to_json(plans), to_text(plans, resolve_memory(config.memory)));
+}
+
+std::string train_verb(Call& call) {
+  const RunConfig config = call.config();
+  RunOptions options = call.run_options();
+  options.plan_file = call.option("plan");
+  options.save_plan_file = call.option("save_plan");
+  call.check_options();
+  options.callbacks.on_plan = [&](const PlanReport& report) {
+    call.tell("plan", with_text(report.to_json(), report.to_text()));
+  };
+  options.callbacks.on_update = [&](const UpdateLog& log) { call.tell("update", json_of(log)); };
+  options.callbacks.on_evaluation = [&](int64_t step, const EvalMetrics& metrics) {
+    call.tell("evaluation",
+              "{\"step\":" + std::to_string(step) + ",\"metrics\":" + to_json(metrics) + "}");
+  };
+  return train_model(config, options).to_json();
+}
+
+std::string evaluate_verb(Call& call) {
+  const RunConfig config = call.config();
+  const RunOptions options = call.run_options();
+  call.check_options();
+  return to_json(evaluate_model(config, options));
+}
+
+std::string predict_verb(Call& call) {
+  const RunConfig config = call.config();
+  const RunOptions options = call.run_options();
+  call.check_options();
+  int64_t rows = 0;
+  predict_rows(
+      config,
+      [&](const Prediction& prediction) {
+        ++rows;
+        call.tell("row", prediction.to_json());
+        if (call.stop()->load())
+          throw Error(ErrorCode::cancelled, "predict", "stopped on request");
+      },
+      options);
+  return std::to_string(rows);
+}
+
+std::string tokenize_verb(Call& call) {
+  const RunConfig config = call.config();
+  const RunOptions options = call.run_options();
+  call.check_options();
+  int64_t rows = 0;
+  tokenize_rows(
+      config,
+      [&](const std::vector<int32_t>& ids) {
+        ++rows;
+        call.tell("row", dumped(Json(ids)));
+        if (call.stop()->load())
+          throw Error(ErrorCode::cancelled, "tokenize", "stopped on request");
+      },
+      options);
+  return std::to_string(rows);
+}
+
+std::string inspect_verb(Call& call) {
+  const RunConfig config = call.config();
+  RunOptions options = call.run_options();
+  options.lists_weights = call.flag("weights");
+  const bool is_text = call.flag("text");
+  call.check_options();
+  const std::string found = inspect_run(config, !is_text, options);
+  return is_text ? quoted(found) : found;
+}
+
+std::string explain_verb(Call& call) {
+  const RunConfig config = call.config();
+  RunOptions options = call.run_options();
+  options.wants_stage_texts = call.flag("stages");
+  call.check_options();
+  const Explanation explanation = explain_run(config, options);
+  return with_text(explanation.to_json(), explanation.to_text());
+}
+
+std::string verify_verb(Call& call) {
+  const RunConfig config = call.config();
+  const RunOptions options = call.run_options();
+  call.check_options();
+  return verify_run(config, options).to_json();
+}
+
+// Verbs of folders.
+std::string required(Call& call, const std::string& name) {
+  std::string value = call.option(name);
+  if (value.empty()) throw Error(ErrorCode::bad_config, name, "is missing");
+  return value;
+}
+
+std::string merge_verb(Call& call) {
+  const std::string model = required(call, "model_folder");
+  const std::string adapters = required(call, "adapters");
+  const std::string output = required(call, "output");
+  const RunOptions options = call.run_options();
+  call.check_options();
+  merge_adapters(model, adapters, output, options);
+  return quoted(output);
+}
+
+std::string convert_verb(Call& call) {
+  const std::string file = required(call, "weights_file");
+  const std::string output = required(call, "output");
+  const RunOptions options = call.run_options();
+  call.check_options();
+  convert_weights(file, output, options);
+  return quoted(output);
+}
+
+std::string export_verb(Call& call) {
+  const std::string model = required(call, "model_folder");
+  const std::string output = required(call, "output");
+  const std::string dtype = call.option("dtype");
+  const RunOptions options = call.run_options();
+  call.check_options();
+  export_model(model, output, dtype, options);
+  return quoted(output);
+}
+
+RematRequest remat_request(Call& call) {
+  RematRequest request;
+  request.file = required(call, "problem");
+  const std::string order = call.option("order");
+  if (!order.empty() && order != "given" && order != "free")
+    throw Error(ErrorCode::bad_config, "order", "\"" + order + "\" is no order",
+                "given and free are");
+  request.may_reorder = order != "given";
+  if (const std::string effort = call.option("effort"); !effort.empty())
+    request.effort = parse_effort(effort);
+  if (const std::string limit = call.option("time_limit"); !limit.empty())
+    request.time_limit_seconds = parse_time_limit(limit);
+  request.cancel = call.stop();
+  return request;
+}
+
+std::string solve_remat_verb(Call& call) {
+  RematRequest request = remat_request(call);
+  request.budget = required(call, "budget");
+  call.check_options();
+  const RematReport report = solve_remat(request);
+  if (!report.fits && call.stop()->load())
+    throw Error(ErrorCode::cancelled, request.file,
+                "stopped on request; no schedule was found yet");
+  std::string result = "{\"json\":" + report.to_json();
+  if (!report.fits) result += ",\"refusal\":" + quoted(report.refusal());
+  return result + "}";
+}
+
+std::string solve_curve_verb(Call& call) {
+  const RematRequest request = remat_request(call);
+  call.check_options();
+  return remat_curve(request).to_json();
+}
+
+std::string solve_check_verb(Call& call) {
+  const std::string problem = required(call, "problem");
+  const std::string schedule = required(call, "schedule");
+  call.check_options();
+  return check_remat(problem, schedule).to_json();
+}
+
+std::string solve_placement_verb(Call& call) {
+  PlacementRequest request;
+  request.name = required(call, "csv");
+  request.items = read_placement_csv(request.name);
+  if (const std::string capacity = call.option("capacity"); !capacity.empty())
+    request.capacity = parse_capacity(capacity);
+  if (const std::string nodes = call.option("max_nodes"); !nodes.empty())
+    request.max_nodes = parse_max_nodes(nodes);
+  request.cancel = call.stop();
+  call.check_options();
+  const PlacementResult placed = solve_placement(request);
+  return "{\"json\":" + placed.to_json() + ",\"offsets\":" + dumped(Json(placed.offsets)) + "}";
+}
+
+std::string options_verb(Call& call) {
+  call.check_options();
+  return config_options_json();
+}
+
+std::string version_verb(Call& call) {
+  call.check_options();
+  return dumped({{"version", SNUG_VERSION}, {"instruction_set", to_string(instruction_set())}});
+}
+
+struct Verb {
+  const char* name;
+  std::string (*run)(Call&);
+};
+constexpr Verb kVerbs[] = {
+    {"inspect", inspect_verb},         {"plan", plan_verb},
+    {"levers", levers_verb},           {"train", train_verb},
+    {"evaluate", evaluate_verb},       {"predict", predict_verb},
+    {"explain", explain_verb},         {"verify", verify_verb},
+    {"merge", merge_verb},             {"convert", convert_verb},
+    {"export", export_verb},           {"tokenize", tokenize_verb},
+    {"solve_remat", solve_remat_verb}, {"solve_curve", solve_curve_verb},
+    {"solve_check", solve_check_verb}, {"solve_placement", solve_placement_verb},
+    {"options", options_verb},         {"version", version_verb},
+};
+
+}  // namespace
+
+Call::Call(const snug_option* options, size_t count, snug_event event, void* context)
+    : event_(event), context_(context) {
+  for (size_t i = 0; i < count; ++i) {
+    if (options[i].name == nullptr || options[i].value == nullptr)
+      throw Error(ErrorCode::bad_config, "option " + std::to_string(i), "has no name or no value");
+    const std::string name = options[i].name;
+    if (!name.starts_with(".")) {
+      keys_.emplace_back(name, options[i].value);
+    } else if (!options_.emplace(name.substr(1), options[i].value).second) {
+      throw Error(ErrorCode::bad_config, name.substr(1), "is given twice");
+    }
+  }
+}
+
+std::string Call::option(const std::string& name) {
+  asked_.insert(name);
+  const auto found = options_.find(name);
+  return found == options_.end() ? std::string() : found->second;
+}
+
+bool Call::flag(const std::string& name) {
+  const std::string value = option(name);
+  if (value.empty() || value == "false") return false;
+  if (value == "true") return true;
+  throw Error(ErrorCode::bad_config, name, "\"" + value + "\" is neither true nor false");
+}
+
+RunConfig Call::config() {
+  const std::string file = option("file");
+  const std::string yaml = option("yaml");
+  if (!file.empty() && !yaml.empty())
+    throw Error(ErrorCode::bad_config, "file", "a configuration is a file or a text, not both");
+  RunConfig config = yaml.empty() ? RunConfig::load(file, keys_)
+                                  : RunConfig::parse(yaml, "configuration", keys_);
+  for (const std::string& notice : config.notices) tell("notice", quoted(notice));
+  return config;
+}
+
+RunOptions Call::run_options() {
+  RunOptions options;
+  options.cancel = &stop_;
+  options.profile_folder = option("profile_folder");
+  if (const std::string bytes = option("host_bytes"); !bytes.empty()) {
+    options.budgets_whole_process = true;
+    options.host_bytes = whole_number("host_bytes", bytes);
+  }
+  options.callbacks.on_progress = [this](const Progress& progress) {
+    tell("progress", json_of(progress));
+  };
+  options.callbacks.on_message = [this](const std::string& text) { tell("message", quoted(text)); };
+  options.callbacks.on_warning = [this](const Warning& warning) {
+    tell("warning", json_of(warning));
+  };
+  return options;
+}
+
+void Call::check_options() const {
+  for (const auto& [name, value] : options_) {
+    if (asked_.count(name) == 0)
+      throw Error(ErrorCode::bad_config, name, "this verb has no such option");
+  }
+}
+
+void Call::tell(const char* kind, const std::string& json) {
+  if (event_ != nullptr && event_(context_, kind, json.c_str()) != 0) stop_.store(true);
+}
+
+std::string run_verb(const std::string& verb, Call& call) {
+  (void)instruction_set();  // a limit that there is not ends every verb
+  for (const Verb& each : kVerbs) {
+    if (verb == each.name) return each.run(call);
+  }
+  throw Error(ErrorCode::bad_config, verb, "there is no such verb");
+}
+
+}  // namespace snug::c_api

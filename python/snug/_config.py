@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A run configuration as Python gives it, and as the library takes it: the words of the command line."""
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from ._errors import Error
+
+Config = Mapping[str, Any] | str | os.PathLike[str] | None
+
+
+def _refuse(key: str, value: Any) -> Error:
+    message = f"takes no {type(value).__name__}"
+    return Error("bad_config", key, message, "give a text, a number, a truth value, or a list of them")
+
+
+def text_of(key: str, value: Any) -> str:
+    """A value as the command line has it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return value
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, Mapping):
+        return json.dumps(value)
+    if isinstance(value, (list, tuple)):
+        if any(isinstance(each, (Mapping, list, tuple)) for each in value):
+            return json.dumps(list(value))
+        return ",".join(text_of(key, each) for each in value)
+    # Numbers of numpy, too.
+    if hasattr(value, "item") and not isinstance(value, (int, float)):
+        value = value.item()
+    if isinstance(value, (int, float)):
+        return repr(value)
+    raise _refuse(key, value)
+
+
+def options_of(config: Config, keys: Mapping[str, Any]) -> dict[str, str]:
+    """The options of a call. `config` is a file, or keys and values; `keys` win over it. A value of None is not given."""
+    options: dict[str, str] = {}
+    merged: dict[str, Any] = {}
+    if isinstance(config, (str, os.PathLike)):
+        options[".file"] = os.fspath(config)
+    elif isinstance(config, Mapping):
+        merged.update(config)
+    elif config is not None:
+        raise Error("bad_config", "config", f"a {type(config).__name__} is no configuration", "give a YAML file, or a dict of keys")
+    merged.update(keys)
+    for key, value in merged.items():
+        if not isinstance(key, str) or key.startswith("."):
+            raise Error("bad_config", str(key), "is no key of a configuration")
+        if value is not None:
+            options[key] = text_of(key, value)
+    return options
+
+
+def resident_bytes() -> int:
+    """What this process has in memory."""
+    with open("/proc/self/statm", "rb") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")

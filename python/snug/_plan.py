@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+
+class Plan:
+    """How a run fits its budget. Prints as the table of `snug plan`, shows in a notebook as its page. Every field of
+    `snug plan --json` (docs/files.md) is an attribute."""
+
+    def __init__(self, answer: Mapping[str, Any], save: Callable[[str], None], page: Callable[[], str]) -> None:
+        self._fields = dict(answer["json"])
+        self._text = answer["text"]
+        self._save = save
+        self._page = page
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name not in self._fields:
+            raise AttributeError(f"a plan has no '{name}'")
+        return self._fields[name]
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self._fields]
+
+    def __str__(self) -> str:
+        return self._text
+
+    def __repr__(self) -> str:
+        return f"<snug.Plan {self._fields['model']}: {self._fields['planned_peak_bytes']} of {self._fields['budget_bytes']} bytes>"
+
+    def _repr_html_(self) -> str:
+        return self._page()
+
+    def to_dict(self) -> dict[str, Any]:
+        """All fields, as `snug plan --json` prints them."""
+        return dict(self._fields)
+
+    def to_html(self) -> str:
+        """One page: memory over time, the arena's map, the price list."""
+        return self._page()
+
+    @property
+    def price_list(self) -> list[dict[str, Any]]:
+        """What other budgets would cost, a dict a row: pandas.DataFrame(plan.price_list)."""
+        return [dict(row) for row in self._fields["prices"]]
+
+    def save(self, file: str) -> None:
+        """Writes the plan for `plan=` of train."""
+        self._save(file)

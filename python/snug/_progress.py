@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is told while a verb runs: a bar for people, and the callbacks."""
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+
+
+class Warned(UserWarning):
+    """What a run does all the same, and what is rarely meant. `code` is a contract (docs/files.md)."""
+
+    def __init__(self, text: str, code: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+class Reporter:
+    """Tells the callbacks, and draws a bar where somebody looks: in terminals and notebooks, or where `progress` is True."""
+
+    def __init__(self, progress: bool | None, callbacks: Mapping[str, Callable[..., Any] | None]) -> None:
+        self._callbacks = {kind: function for kind, function in callbacks.items() if function is not None}
+        self._shows = sys.stderr.isatty() or "ipykernel" in sys.modules if progress is None else progress
+        self._bar: Any = None
+        self._stage = ""
+
+    def __call__(self, kind: str, value: Any) -> None:
+        if kind == "progress" and self._shows:
+            self._draw(value)
+        if kind == "warning":
+            warnings.warn(Warned(value["text"], value["code"]), stacklevel=2)
+        if kind == "update" and self._bar is not None and value["loss"] is not None:
+            self._bar.set_postfix(loss=f"{value['loss']:.4f}", refresh=False)
+        function = self._callbacks.get(kind)
+        if function is None:
+            return
+        if kind == "evaluation":
+            function(value["step"], value["metrics"])
+        else:
+            function(value)
+
+    def _draw(self, value: Mapping[str, Any]) -> None:
+        from tqdm.auto import tqdm
+
+        if value["stage"] != self._stage:
+            self.close()
+            self._stage = value["stage"]
+            self._bar = tqdm(desc=value["stage"], total=value["total"] or None, leave=False, file=sys.stderr)
+        self._bar.n = value["done"]
+        self._bar.refresh()
+
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None

@@ -1,0 +1,215 @@
+"""The verbs in Python beside the program: the same files, bits and words; rows from memory; what stops a run."""
+import hashlib
+import json
+import os
+import pathlib
+import pickle
+import signal
+import subprocess
+import sys
+import tempfile
+import textwrap
+import unittest
+import warnings
+
+import common
+import snug
+
+TINY = dict(model="bert-tiny", vocab_size=300, max_seq_length=16, train_batch_size=8, max_steps=6, logging_steps=1, memory="1GiB", seed=7, threads=2,
+            hidden_dropout_prob=0.1, validation_split=0.2)
+
+
+def digests(folder):
+    """Every file of best/ and last/ that says nothing of the process."""
+    found = {}
+    for path in sorted(pathlib.Path(folder).glob("*/*")):
+        if path.suffix in (".safetensors", ".txt") or path.name in ("config.json", "tokenizer.json", "vocab.txt"):
+            found[str(path.relative_to(folder))] = hashlib.sha256(path.read_bytes()).hexdigest()
+    return found
+
+
+class Frame:
+    """As pandas shows a frame."""
+
+    class Columns(list):
+        pass
+
+    iloc = None
+
+    def __init__(self, rows):
+        self.columns = Frame.Columns(rows[0])
+        self.rows = rows
+
+    def itertuples(self, index, name):
+        assert index is False and name is None
+        return (tuple(row[column] for column in self.columns) for row in self.rows)
+
+
+class Verbs(unittest.TestCase):
+    def setUp(self):
+        self.kept = tempfile.TemporaryDirectory()
+        self.addCleanup(self.kept.cleanup)
+        self.folder = pathlib.Path(self.kept.name)
+        self.rows = common.make_rows(80)
+        self.file = self.folder / "train.jsonl"
+        common.write_jsonl(self.file, self.rows)
+        warnings.simplefilter("ignore", snug.Warned)
+
+    def program(self, verb, **keys):
+        return common.run(verb, *common.options(**keys), "--json")
+
+    def test_a_plan_is_the_programs_beside_what_the_process_has(self):
+        keys = dict(model="bert-tiny", vocab_size=300, max_seq_length=32, train_batch_size=16, num_labels=3, threads=2)
+        theirs = json.loads(self.program("plan", **keys, memory="1GiB").stdout)
+        ours = snug.plan(keys, memory="1GiB")
+        for field in ("arena_bytes", "resident_bytes", "micro_batch", "strategy", "parameters", "step_seconds", "keep_all_arena_bytes"):
+            self.assertEqual(getattr(ours, field), theirs[field], field)
+        self.assertEqual(set(ours.to_dict()), set(theirs))
+        self.assertGreater(ours.process_bytes, theirs["process_bytes"])
+        self.assertEqual(ours.planned_peak_bytes - ours.process_bytes, theirs["planned_peak_bytes"] - theirs["process_bytes"])
+        self.assertIn("planned peak", str(ours))
+        self.assertIn("<html", ours._repr_html_())
+        self.assertEqual([row["budget_bytes"] for row in ours.price_list], [row["budget_bytes"] for row in ours.prices])
+        file = self.folder / "plan.json"
+        ours.save(file)
+        self.assertEqual(snug.plan(keys, memory="1GiB", replay=file).arena_bytes, ours.arena_bytes)
+        with self.assertRaises(AttributeError):
+            ours.no_such_field
+
+    def test_training_gives_the_programs_files_to_the_bit(self):
+        done = self.program("train", **TINY, train_file=self.file, output_dir=self.folder / "theirs")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        updates, evaluations, plans = [], [], []
+        summary = snug.train(TINY, train_file=self.file, output_dir=self.folder / "ours", on_update=updates.append, on_plan=plans.append,
+                             on_evaluation=lambda step, metrics: evaluations.append((step, metrics["rows"])))
+        self.assertEqual(summary["weights_sha256"], json.loads(done.stdout)["weights_sha256"])
+        self.assertEqual(summary["measured_arena_bytes"], summary["planned_arena_bytes"])
+        ours, theirs = digests(self.folder / "ours"), digests(self.folder / "theirs")
+        self.assertEqual(ours, theirs)
+        self.assertGreater(len(ours), 4)
+        self.assertEqual([each["step"] for each in updates], [1, 2, 3, 4, 5, 6])
+        self.assertEqual(len(plans), 1)
+        self.assertEqual(evaluations[-1], (6, summary["final_metrics"]["rows"]))
+        # What the model says.
+        predict = dict(model=self.folder / "ours/last", test_file=self.file, memory="1GiB", threads=2)
+        lines = common.run("predict", *common.options(**predict)).stdout.splitlines()
+        self.assertEqual(snug.predict(predict), [json.loads(line) for line in lines])
+        streamed = []
+        self.assertEqual(snug.predict(predict, sink=streamed.append), [])
+        self.assertEqual(len(streamed), len(self.rows))
+        theirs = json.loads(self.program("eval", **predict).stdout)
+        self.assertEqual(snug.evaluate(predict), theirs)
+        tokens = common.run("tokenize", *common.options(model=self.folder / "ours/last", test_file=self.file))
+        self.assertEqual(snug.tokenize(model=self.folder / "ours/last", test_file=self.file), [json.loads(line) for line in tokens.stdout.splitlines()])
+
+    def test_rows_may_be_in_memory(self):
+        wanted = snug.train(TINY, train_file=self.file, output_dir=self.folder / "file")["weights_sha256"]
+        for name, rows in (("list", self.rows), ("generator", (row for row in self.rows)), ("frame", Frame(self.rows))):
+            summary = snug.train(TINY, train_file=rows, output_dir=self.folder / name)
+            self.assertEqual(summary["weights_sha256"], wanted, name)
+        for rows, part in ((3, "has no rows"), ([], "has no rows"), ([1], "not a dict of columns"), ([{"text": object(), "label": "x"}], "neither text nor number")):
+            with self.assertRaises(snug.Error) as caught:
+                snug.train(TINY, train_file=rows, output_dir=self.folder / "bad")
+            self.assertIn(part, str(caught.exception))
+
+    def test_errors_have_the_programs_words(self):
+        wrong = (
+            ("plan", dict(model="bert-tny")),
+            ("plan", dict(model="bert-tiny", memry="1GiB")),
+            ("plan", dict(model="bert-tiny", learning_rate="fast")),
+            ("plan", dict(model="bert-tiny", train_batch_size=0)),
+            ("plan", dict(model="bert-tiny", memory="much")),
+            ("train", dict(model="bert-tiny", train_file=self.folder / "none.jsonl", output_dir=self.folder / "out", memory="1GiB")),
+            ("train", dict(model="bert-tiny", memory="1GiB")),
+        )
+        for verb, keys in wrong:
+            theirs = common.run(verb, *common.options(**keys))
+            with self.assertRaises(snug.Error) as caught:
+                getattr(snug, verb)(keys)
+            words = " ".join(theirs.stderr.split())
+            self.assertIn("error: " + " ".join(str(caught.exception).split()), words)
+            again = pickle.loads(pickle.dumps(caught.exception))
+            self.assertEqual((str(again), again.code, again.where), (str(caught.exception), caught.exception.code, caught.exception.where))
+        with self.assertRaises(snug.DoesNotFit) as caught:
+            snug.plan(model="bert-base", memory="100MiB")
+        self.assertEqual(caught.exception.code, "out_of_budget")
+        self.assertIn("smallest budget that works", caught.exception.proof)
+
+    def test_configurations_that_are_none_are_refused(self):
+        for config, keys in ((3, {}), ([("model", "mlp")], {}), ({"model": object()}, {}), ({".file": "x"}, {}), ({1: 2}, {}), ({"model": "a\0b"}, {}), ({"model": {1j}}, {})):
+            with self.assertRaises(snug.Error, msg=repr(config)) as caught:
+                snug.plan(config, **keys)
+            self.assertEqual(caught.exception.code, "bad_config")
+
+    def test_a_file_with_keys_that_win(self):
+        file = self.folder / "run.yaml"
+        file.write_text("model: mlp\nhidden_sizes: [24, 12]\nvocab_size: 50\nmax_seq_length: 8\nmemory: 1GiB\nnum_labels: 2\n")
+        wide = snug.plan(file)
+        narrow = snug.plan(str(file), hidden_sizes=[6, 4])
+        self.assertGreater(wide.parameters, narrow.parameters)
+
+    def test_a_callback_that_raises_ends_the_run_with_a_checkpoint(self):
+        whole = snug.train(TINY, train_file=self.file, output_dir=self.folder / "whole")["weights_sha256"]
+
+        class Enough(Exception):
+            pass
+
+        def stop(update):
+            if update["step"] == 2:
+                raise Enough("of it")
+
+        def interrupt(update):
+            if update["step"] == 3:
+                os.kill(os.getpid(), signal.SIGINT)
+
+        out = self.folder / "stopped"
+        with self.assertRaises(Enough):
+            snug.train(TINY, train_file=self.file, output_dir=out, on_update=stop)
+        with self.assertRaises(KeyboardInterrupt):
+            snug.train(TINY, train_file=self.file, output_dir=out, resume=True, on_update=interrupt)
+        self.assertEqual(snug.train(TINY, train_file=self.file, output_dir=out, resume=True)["weights_sha256"], whole)
+
+    def test_the_planner_alone(self):
+        problem = {"storages": [{"id": name, "bytes": 100} for name in "abcd"],
+                   "ops": [{"id": "f", "cost": 1, "inputs": [], "outputs": ["a"]}, {"id": "g", "cost": 1, "inputs": ["a"], "outputs": ["b"]},
+                           {"id": "h", "cost": 1, "inputs": ["b"], "outputs": ["c"]}, {"id": "k", "cost": 1, "inputs": ["c", "a"], "outputs": ["d"]}]}
+        report = snug.solve.remat(problem, memory=1.0)
+        self.assertEqual(report["schedule"], ["f", "g", "h", "k"])
+        for schedule in (report, report["schedule"]):
+            self.assertEqual(snug.solve.check(problem, schedule)["peak_bytes"], report["peak_bytes"])
+        self.assertGreater(len(snug.solve.curve(problem)["points"]), 0)
+        with self.assertRaises(snug.DoesNotFit) as caught:
+            snug.solve.remat(problem, memory=150)
+        self.assertEqual(caught.exception.report["proof"], "op")
+        self.assertEqual(snug.solve.placement([0, 1, 2], [2, 3, 4], [10, 20, 30])["height"], 50)
+        with self.assertRaises(snug.DoesNotFit):
+            snug.solve.placement([0, 0], [1, 1], [10, 20], capacity=29)
+
+    def test_an_OpenMP_that_the_process_has_changes_nothing(self):
+        keys = dict(TINY, train_file=str(self.file))
+        wanted = snug.train(keys, output_dir=self.folder / "alone")["weights_sha256"]
+        script = textwrap.dedent(f"""
+            import ctypes, json, os
+            gomp = ctypes.CDLL("libgomp.so.1", mode=os.RTLD_GLOBAL)  # as PyTorch has its own
+            gomp.omp_set_num_threads(1)
+            import snug, warnings
+            warnings.simplefilter("ignore")
+            summary = snug.train({keys!r}, output_dir={str(self.folder / "beside")!r})
+            print(json.dumps([summary["weights_sha256"], gomp.omp_get_max_threads(), len(os.listdir("/proc/self/task"))]))
+        """)
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=600)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        weights, threads, tasks = json.loads(done.stdout)
+        self.assertEqual(weights, wanted)
+        self.assertEqual(threads, 1)  # what was asked of theirs is not asked of ours, and the other way round
+        self.assertLessEqual(tasks, 2)
+
+    def test_every_key_and_the_version(self):
+        names = [key["name"] for key in snug.keys()]
+        self.assertIn("learning_rate", names)
+        self.assertEqual(names, [key["name"] for key in json.loads(common.run("help", "--json").stdout)["options"]])
+        self.assertIn(snug.version()["version"], common.run("--version").stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
