@@ -34,8 +34,8 @@ std::string answer(const char* verb, const snug_option* options, size_t count, s
   } catch (const Error& error) {
     return error_text(error);
   } catch (const std::bad_alloc&) {
-    return error_text(Error(ErrorCode::out_of_budget, "memory", "the system is out of memory",
-                            "lower memory"));
+    return error_text(
+        Error(ErrorCode::out_of_budget, "memory", "the system is out of memory", "lower memory"));
   } catch (const std::exception& error) {
     return error_text(
         Error(ErrorCode::internal, "snug", error.what(), "please report this with the call"));

@@ -76,8 +76,7 @@ std::string plan_verb(Call& call) {
   options.wants_picture = call.flag("html");
   call.check_options();
   const PlanReport report = plan_run(config, options);
-  std::string result =
-      "{\"json\":" + report.to_json() + ",\"text\":" + quoted(report.to_text());
+  std::string result = "{\"json\":" + report.to_json() + ",\"text\":" + quoted(report.to_text());
   if (options.wants_picture) result += ",\"html\":" + quoted(report.to_html());
   return result + "}";
 }
@@ -124,8 +123,7 @@ std::string predict_verb(Call& call) {
       [&](const Prediction& prediction) {
         ++rows;
         call.tell("row", prediction.to_json());
-        if (call.stop()->load())
-          throw Error(ErrorCode::cancelled, "predict", "stopped on request");
+        if (call.stop()->load()) throw Error(ErrorCode::cancelled, "predict", "stopped on request");
       },
       options);
   return std::to_string(rows);
@@ -281,15 +279,24 @@ struct Verb {
   std::string (*run)(Call&);
 };
 constexpr Verb kVerbs[] = {
-    {"inspect", inspect_verb},         {"plan", plan_verb},
-    {"levers", levers_verb},           {"train", train_verb},
-    {"evaluate", evaluate_verb},       {"predict", predict_verb},
-    {"explain", explain_verb},         {"verify", verify_verb},
-    {"merge", merge_verb},             {"convert", convert_verb},
-    {"export", export_verb},           {"tokenize", tokenize_verb},
-    {"solve_remat", solve_remat_verb}, {"solve_curve", solve_curve_verb},
-    {"solve_check", solve_check_verb}, {"solve_placement", solve_placement_verb},
-    {"options", options_verb},         {"version", version_verb},
+    {"inspect", inspect_verb},
+    {"plan", plan_verb},
+    {"levers", levers_verb},
+    {"train", train_verb},
+    {"evaluate", evaluate_verb},
+    {"predict", predict_verb},
+    {"explain", explain_verb},
+    {"verify", verify_verb},
+    {"merge", merge_verb},
+    {"convert", convert_verb},
+    {"export", export_verb},
+    {"tokenize", tokenize_verb},
+    {"solve_remat", solve_remat_verb},
+    {"solve_curve", solve_curve_verb},
+    {"solve_check", solve_check_verb},
+    {"solve_placement", solve_placement_verb},
+    {"options", options_verb},
+    {"version", version_verb},
 };
 
 }  // namespace
@@ -326,8 +333,8 @@ RunConfig Call::config() {
   const std::string yaml = option("yaml");
   if (!file.empty() && !yaml.empty())
     throw Error(ErrorCode::bad_config, "file", "a configuration is a file or a text, not both");
-  RunConfig config = yaml.empty() ? RunConfig::load(file, keys_)
-                                  : RunConfig::parse(yaml, "configuration", keys_);
+  RunConfig config =
+      yaml.empty() ? RunConfig::load(file, keys_) : RunConfig::parse(yaml, "configuration", keys_);
   for (const std::string& notice : config.notices) tell("notice", quoted(notice));
   return config;
 }

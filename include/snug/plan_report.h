@@ -112,8 +112,8 @@ struct PlanReport {
   /// By how much of itself step_seconds may be wrong, from how well the machine's measured speeds
   /// agree with each other and from operands that no cache holds.
   double step_seconds_uncertainty = 0;
-  /// Sums onto a gradient that run in one kernel with others, and these kernels, in a micro-batch of
-  /// the largest length.
+  /// Sums onto a gradient that run in one kernel with others, and these kernels, in a micro-batch
+  /// of the largest length.
   int64_t fused_sums = 0;
   int64_t fused_kernels = 0;
   /// Runs of forward ops beyond the first of each, in a micro-batch of the largest length.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The library for other languages, in C: every verb of snug/run.h, and the planner alone, by name.
  *
- *   const snug_option options[] = {{"model", "bert-tiny"}, {"memory", "1GiB"}};
+ *   const snug_option options[] = {{".file", "run.yaml"}, {"memory", "1GiB"}};
  *   char* answer = snug_call("plan", options, 2, NULL, NULL);
  *   ...  the answer is JSON
  *   snug_free(answer);
@@ -26,7 +26,7 @@ extern "C" {
  *   .levers true          of plan and train, as the program's options
  *   .profile_folder FOLDER  where this machine's measured speeds are kept
  *   .host_bytes N         memory is the budget of the whole process, which has so many bytes in
- *                         memory already; without it that of resident values and arena alone
+ *                         memory already; without it that of what the library maps for the run
  *   .weights true, .stages true, .text true   of inspect and explain
  *   .model_folder, .adapters, .weights_file, .output, .dtype   of merge, convert and export
  *   .problem FILE, .budget, .order, .effort, .time_limit, .schedule FILE   of solve_remat,

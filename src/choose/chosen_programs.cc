@@ -156,8 +156,8 @@ bool ChosenPrograms::follow(const plan::ScheduledPoint& point, int64_t most_byte
   const int64_t load_bytes = own.load_bytes;
   if (load_bytes > most_bytes) return false;
   own = plan::fused(problem, std::move(own), load_bytes);
-  program.plan = plan::assemble(problem, own.schedule, own.strategy,
-                                plan::kQuickFrontier.placement, own.fused);
+  program.plan = plan::assemble(problem, own.schedule, own.strategy, plan::kQuickFrontier.placement,
+                                own.fused);
   return program.plan.arena_bytes <= most_bytes;
 }
 

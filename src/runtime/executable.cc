@@ -160,8 +160,7 @@ void Executable::bind(const Graph& graph, const Lowered& lowered, const plan::Pl
     bound.first_written = written_.size();
     for (int32_t at = bound.step; at < bound.step + bound.steps; ++at) {
       const plan::Step& step = plan.steps[at];
-      const NodeId id_of_node =
-          bound.steps > 1 ? lowered.nodes_of_op[step.op].front() : bound.node;
+      const NodeId id_of_node = bound.steps > 1 ? lowered.nodes_of_op[step.op].front() : bound.node;
       const Node& node = graph.node(id_of_node);
       for (ValueId id : node.inputs)
         inputs_.push_back(id == kNone ? nullptr : block_.address(places.during(step, id)));

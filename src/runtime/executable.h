@@ -23,7 +23,7 @@ namespace snug::runtime {
 class KernelCache {
  public:
   explicit KernelCache(const Backend& backend) : backend_(backend) {}
-  /// Of `count` such nodes in one kernel (Backend::create_fused).
+  /// The kernel of one such node, or of `count` (Backend::create_fused).
   [[nodiscard]] const Kernel& get(const NodeSpec& spec, int32_t count = 1);
   [[nodiscard]] size_t size() const { return kernels_.size(); }
   [[nodiscard]] const Backend& backend() const { return backend_; }
@@ -76,9 +76,9 @@ class Executable {
   struct Bound {
     const Kernel* kernel = nullptr;
     Launch launch = {};
-    NodeId node;       // the first
-    int32_t step = 0;  // likewise
-    int32_t steps = 1;  // that run in it, if more than one with a node each
+    NodeId node;               // the first
+    int32_t step = 0;          // likewise
+    int32_t steps = 1;         // that run in it, if more than one with a node each
     size_t first_written = 0;  // of written_
     bool is_callers = false;   // an op that a program brought along
   };

@@ -57,6 +57,7 @@ class Packing final : public Backend {
   [[nodiscard]] std::unique_ptr<Queue> create_queue() const override {
     return cpu_->create_queue();
   }
+
  private:
   bool fuses_;
   std::unique_ptr<Backend> cpu_ = make_cpu_backend({.threads = 2, .profile = default_profile()});

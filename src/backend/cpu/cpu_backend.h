@@ -21,8 +21,8 @@ struct CpuContext {
   std::shared_ptr<const Onednn> onednn = nullptr;  // set by make_cpu_backend
 };
 
-/// How several nodes that follow one another are one kernel (KernelChoice::fused). Bits are those of
-/// the nodes by themselves.
+/// How several nodes that follow one another are one kernel (KernelChoice::fused). Bits are those
+/// of the nodes by themselves.
 struct CpuFusedDef {
   /// How many; 1: such nodes are not fused.
   int32_t (*most)(const NodeSpec&);

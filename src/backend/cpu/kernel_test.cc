@@ -390,8 +390,12 @@ TEST(CpuBackend, Fused_sums_have_the_bits_of_one_sum_after_the_other) {
     int64_t m, n, rows;
     int32_t count;
   };
-  for (const Sums& sums : {Sums{1, 1, 1, 2}, {7, 5, 3, 3}, {64, 48, 32, 8}, {37, 130, 8, 32},
-                           {256, 33, 64, 4}, {130, 300, 1, 32}}) {
+  for (const Sums& sums : {Sums{1, 1, 1, 2},
+                           {7, 5, 3, 3},
+                           {64, 48, 32, 8},
+                           {37, 130, 8, 32},
+                           {256, 33, 64, 4},
+                           {130, 300, 1, 32}}) {
     for (const int threads : {1, 3}) {
       SCOPED_TRACE(std::to_string(sums.m) + " x " + std::to_string(sums.n) + " over " +
                    std::to_string(sums.rows) + ", " + std::to_string(threads) + " threads");
@@ -399,7 +403,8 @@ TEST(CpuBackend, Fused_sums_have_the_bits_of_one_sum_after_the_other) {
       const Shape a = {sums.rows, sums.m};
       const Shape b = {sums.rows, sums.n};
       const Shape sum = {sums.m, sums.n};
-      const Graph graph = graph_of({"matmul_accumulate", {f32(sum), f32(a), f32(b)},
+      const Graph graph = graph_of({"matmul_accumulate",
+                                    {f32(sum), f32(a), f32(b)},
                                     {{"transpose_a", true}, {"transpose_b", false}}});
       const NodeSpec spec = spec_of(graph, NodeId(0));
       const KernelChoice choice = backend->select(spec);
@@ -411,8 +416,8 @@ TEST(CpuBackend, Fused_sums_have_the_bits_of_one_sum_after_the_other) {
       std::vector<float> apart = drawn(sum, 1);
       std::vector<float> together = apart;
       std::vector<std::vector<float>> operands;
-      std::vector<std::byte> scratch(static_cast<size_t>(
-          std::max(choice.scratch_bytes, choice.fused.scratch_bytes) + 64));
+      std::vector<std::byte> scratch(
+          static_cast<size_t>(std::max(choice.scratch_bytes, choice.fused.scratch_bytes) + 64));
       void* aligned = scratch.data();
       size_t room = scratch.size();
       auto* const at = static_cast<std::byte*>(std::align(64, room - 64, aligned, room));

@@ -8,7 +8,8 @@
 //                             weights)
 //   onednn:matmul_packed      b reordered into oneDNN's own layout in scratch first
 //   onednn:matmul             operands as they lie
-//   simd:matmul               few rows, and what oneDNN refuses: processors without AVX-512, operands
+//   simd:matmul               few rows, and what oneDNN refuses: processors without AVX-512,
+//   operands
 //                             in 16 bits without instructions for them (matmul_simd_cpu.cc)
 // Legend: B batches, M rows of dst, N columns of dst, K the summed dimension.
 #include <algorithm>

@@ -79,11 +79,13 @@ const PlacedSchedule& Frontier::placed(size_t point) const {
   std::optional<PlacedSchedule>& placed = placed_[point];
   if (placed) return *placed;
   if (keeps_all(point)) return placed_keep_all();
-  return placed.emplace(place_schedule(*problem_, points_[point].schedule, points_[point].fused, limits_));
+  return placed.emplace(
+      place_schedule(*problem_, points_[point].schedule, points_[point].fused, limits_));
 }
 
 const PlacedSchedule& Frontier::placed_keep_all() const {
-  if (!keep_all_) keep_all_ = place_schedule(*problem_, keep_all_load_.schedule, keep_all_load_.fused, limits_);
+  if (!keep_all_)
+    keep_all_ = place_schedule(*problem_, keep_all_load_.schedule, keep_all_load_.fused, limits_);
   return *keep_all_;
 }
 

@@ -461,8 +461,7 @@ Plan plan_strategy(const Problem& problem, std::string_view strategy,
         least = std::min(least, load);
       }
     }
-    if (!best.empty())
-      return plan_of(problem, in_original_ids(ordered, best), strategy, options);
+    if (!best.empty()) return plan_of(problem, in_original_ids(ordered, best), strategy, options);
   }
   return plan_of(problem, ordered.original, strategy, options);
 }

@@ -77,12 +77,10 @@ class Fuser {
   void close_disturbed(const Op& op, int32_t kind) {
     Slots disturbed = 0;
     for (const StorageId input : op.inputs) disturbed |= written_by_[input];
-    for (const StorageId output : op.outputs)
-      disturbed |= read_by_[output] | written_by_[output];
+    for (const StorageId output : op.outputs) disturbed |= read_by_[output] | written_by_[output];
     for (const auto& [output, input] : op.reuses) disturbed |= read_by_[input];
     if (kind >= 0) disturbed &= ~(Slots{1} << kind);
-    for (; disturbed != 0; disturbed &= disturbed - 1)
-      close(std::countr_zero(disturbed));
+    for (; disturbed != 0; disturbed &= disturbed - 1) close(std::countr_zero(disturbed));
   }
 
   void close(int32_t kind) {
@@ -159,7 +157,7 @@ class Fuser {
   IndexSpan<const OpId> schedule_;
   int64_t most_bytes_;
   IndexVector<LiveRange> ranges_;
-  IndexVector<int64_t> bytes_;          // by step
+  IndexVector<int64_t> bytes_;           // by step
   IdVector<StorageId, int32_t> newest_;  // its range
   int32_t next_range_ = 0;
   IdVector<StorageId, Slots> read_by_;  // by groups that wait

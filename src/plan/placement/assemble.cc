@@ -140,8 +140,7 @@ Plan assemble(const Problem& problem, IndexSpan<const OpId> schedule, std::strin
               const PlacementLimits& limits, const FusedSteps& fused) {
   Liveness live = analyse(problem, schedule, fused);
   PlacedSchedule placed = place_live(live, limits);
-  return plan_of(problem, schedule, fused, std::move(strategy), std::move(live),
-                 std::move(placed));
+  return plan_of(problem, schedule, fused, std::move(strategy), std::move(live), std::move(placed));
 }
 
 }  // namespace snug::plan

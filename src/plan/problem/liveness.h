@@ -41,7 +41,7 @@ struct Liveness {
   const auto at = static_cast<size_t>(step);
   return at < fused.size() && fused[at];
 }
-/// Of the step's kernel; 0 where the step before has it.
+/// The scratch of the step's kernel; 0 where the step before has it.
 [[nodiscard]] int64_t scratch_bytes_of(const Problem& problem, IndexSpan<const OpId> schedule,
                                        const FusedSteps& fused, int32_t step);
 

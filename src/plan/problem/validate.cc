@@ -233,7 +233,9 @@ class PlanReplay {
               {kNone, each.op, now, now, before.bytes - after.bytes, before.offset + after.bytes});
         }
       }
-      const int64_t scratch = each.is_fused ? 0 : end > now ? op.fusion.scratch_bytes : op.scratch_bytes;
+      const int64_t scratch = each.is_fused ? 0
+                              : end > now   ? op.fusion.scratch_bytes
+                                            : op.scratch_bytes;
       if (scratch > 0)
         instances.push_back({kNone, each.op, now, end, scratch, each.scratch_offset});
     }
