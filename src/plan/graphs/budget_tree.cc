@@ -114,7 +114,7 @@ std::vector<BudgetTree::State> BudgetTree::search_anchor(int32_t k, const State&
   const auto is_cheaper = [](const State& a, const State& b) { return a.cost() < b.cost(); };
   std::stable_sort(found.begin(), found.end(), is_cheaper);
   const auto is_same = [](const State& a, const State& b) {
-    return a.order == b.order && a.start->state.bits == b.start->state.bits;
+    return a.order == b.order && a.start->state.spans == b.start->state.spans;
   };
   found.erase(std::unique(found.begin(), found.end(), is_same), found.end());
   if (found.size() > kMostStates) found.resize(kMostStates);

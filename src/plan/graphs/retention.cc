@@ -13,54 +13,79 @@ namespace snug::plan {
 Retention::Retention(const StageGraph& graph, int64_t limit_bytes)
     : graph_(graph), limit_(static_cast<double>(limit_bytes)) {
   const auto stages = static_cast<size_t>(graph.op_count) + 1;
-  words_ = (stages + 1 + 63) / 64;
   const size_t storages = graph.bytes.size();
-  bits_.assign(words_ * storages, 0);
   is_dirty_.assign(stages, false);
   candidates_.assign(stages, {});
   op_mark_.assign(stages, 0);
   run_bits_.assign(stages / 64 + 1, 0);
   last_read_.assign(storages, 0);
   storage_mark_.assign(storages, 0);
+  std::vector<Span> all;
+  int64_t words = 0;
   for (const ArenaId id : graph.bytes.ids()) {
+    const int32_t made = graph.producer[id] + 1;
+    rows_.push_back({words, made / 64});
+    words += graph.op_count / 64 - made / 64 + 1;
     const auto readers = graph.readers[id];
-    if (!readers.empty()) write_bits(id, graph.producer[id] + 1, readers.back(), true);
+    if (!readers.empty()) all.push_back({id, made, readers.back()});
   }
-  SNUG_CHECK(rebuild(), "the listed order is not valid");
+  bits_.assign(words, 0);
+  SNUG_CHECK(build(all), "the listed order is not valid");
 }
 
+// Only behind the storage's producer.
 void Retention::write_bits(ArenaId storage, int32_t first, int32_t last, bool value) {
-  uint64_t* words = bits_.data() + offset_of(storage);
-  const auto first_word = static_cast<size_t>(first) / 64;
-  const auto last_word = static_cast<size_t>(last) / 64;
-  for (size_t word = first_word; word <= last_word; ++word) {
+  const Row& row = rows_[storage];
+  const int32_t first_word = first / 64;
+  const int32_t last_word = last / 64;
+  for (int32_t word = first_word; word <= last_word; ++word) {
     uint64_t mask = ~uint64_t{0};
-    if (word == first_word) mask &= ~uint64_t{0} << (static_cast<size_t>(first) % 64);
-    if (word == last_word) mask &= ~uint64_t{0} >> (63 - static_cast<size_t>(last) % 64);
-    if (value) {
-      words[word] |= mask;
-    } else {
-      words[word] &= ~mask;
+    if (word == first_word) mask &= ~uint64_t{0} << (first % 64);
+    if (word == last_word) mask &= ~uint64_t{0} >> (63 - last % 64);
+    uint64_t& bits = bits_[row.begin + word - row.first_word];
+    bits = value ? bits | mask : bits & ~mask;
+  }
+}
+
+// Of the boundaries first .. last the first where the storage is retained, or is not; the one
+// behind them where there is none.
+int32_t Retention::next_boundary(ArenaId storage, int32_t first, int32_t last,
+                                 bool is_retained) const {
+  const Row& row = rows_[storage];
+  for (int32_t t = first; t <= last; t = (t / 64 + 1) * 64) {
+    const uint64_t word = bits_[row.begin + t / 64 - row.first_word];
+    const uint64_t left = (is_retained ? word : ~word) >> (t % 64);
+    if (left != 0) return std::min(t + std::countr_zero(left), last + 1);
+  }
+  return last + 1;
+}
+
+std::vector<Retention::Span> Retention::spans() const {
+  std::vector<Span> all;
+  for (const ArenaId id : graph_.bytes.ids()) add_spans(id, all);
+  return all;
+}
+
+// Between two touches a storage is retained throughout or not at all.
+void Retention::add_spans(ArenaId storage, std::vector<Span>& spans) const {
+  int32_t made = -1;  // where the last span ends, if the storage goes on to be there
+  for (const Touch& each : touches_[storage]) {
+    if (made >= 0 && is_retained(storage, each.stage)) {
+      Span* last = spans.empty() ? nullptr : &spans.back();
+      if (last != nullptr && last->storage == storage && last->last == made) {
+        last->last = each.stage;
+      } else {
+        spans.push_back({storage, made + 1, each.stage});
+      }
     }
+    made = each.stage;
   }
 }
 
-// The first boundary from `first` on where the storage is retained, or is not; behind the last
-// one where there is none.
-int32_t Retention::next_boundary(ArenaId storage, int32_t first, bool is_retained) const {
-  const uint64_t* words = row(storage);
-  const int32_t behind = graph_.op_count + 1;
-  for (int32_t t = first; t < behind; t = (t / 64 + 1) * 64) {
-    const uint64_t word = words[t / 64];
-    const uint64_t left = (is_retained ? word : ~word) >> (static_cast<size_t>(t) % 64);
-    if (left != 0) return std::min(t + std::countr_zero(left), behind);
-  }
-  return behind;
-}
-
-// Touches, runs, peaks and sums from the bits only.
-bool Retention::rebuild() {
+// All from what is retained.
+bool Retention::build(std::span<const Span> spans) {
   const auto stages = static_cast<size_t>(graph_.op_count) + 1;
+  std::fill(bits_.begin(), bits_.end(), 0);
   touches_.assign(graph_.bytes.size(), {});
   runs_.assign(stages, {});
   peak_.reset(stages);
@@ -71,14 +96,14 @@ bool Retention::rebuild() {
   for (const ArenaId id : graph_.bytes.ids()) {
     touch(id, graph_.producer[id], 0, 1);
     for (const int32_t reader : graph_.readers[id]) touch(id, reader, 1, 0);
-    const auto bytes = static_cast<double>(graph_.bytes[id]);
-    const int32_t made = graph_.producer[id] + 1;
-    for (int32_t t = next_boundary(id, made, true); t <= graph_.op_count;) {
-      const int32_t end = next_boundary(id, t, false);
-      retained_bytes_.add(t, end - 1, bytes);
-      if (t != made) runs_[t - 1].push_back(graph_.producer[id]);
-      t = next_boundary(id, end, true);
-    }
+  }
+  for (const Span& each : spans) {
+    write_bits(each.storage, each.first, each.last, true);
+    const auto bytes = static_cast<double>(graph_.bytes[each.storage]);
+    retained_bytes_.add(each.first, each.last, bytes);
+    const int32_t producer = graph_.producer[each.storage];
+    if (each.first != producer + 1) runs_[each.first - 1].push_back(producer);
+    add_candidate(each.storage, each.last);  // a schedule may have a run there that nothing needs
   }
   for (int32_t t = graph_.op_count; t >= 0; --t) {
     auto& runs = runs_[t];
@@ -96,37 +121,36 @@ bool Retention::rebuild() {
 // where the state came from.
 void Retention::restore(const Snapshot& snapshot) {
   commit();
-  const int32_t last = graph_.op_count;
+  const std::span<const Span> all = snapshot.spans;
+  size_t begin = 0;
   for (const ArenaId id : graph_.bytes.ids()) {
-    const uint64_t* now = row(id);
-    const uint64_t* then = snapshot.bits.data() + offset_of(id);
-    for (size_t word = 0; word < words_; ++word) {
-      if (now[word] == then[word]) continue;
-      const auto begin = static_cast<int32_t>(word * 64);
-      for (int32_t t = begin; t < begin + 64 && t <= last;) {
-        const auto differs = [&](int32_t at) {
-          return ((now[word] ^ then[word]) >> (at - begin) & 1) != 0;
-        };
-        const bool value = (then[word] >> (t - begin) & 1) != 0;
-        if (!differs(t)) {
-          ++t;
-          continue;
-        }
-        int32_t end = t;
-        while (end + 1 < begin + 64 && end < last && differs(end + 1) &&
-               ((then[word] >> (end + 1 - begin) & 1) != 0) == value)
-          ++end;
-        change_bits(id, t, end, value);
-        t = end + 1;
-      }
-    }
+    size_t end = begin;
+    while (end < all.size() && all[end].storage == id) ++end;
+    change_to(id, all.subspan(begin, end - begin));
+    begin = end;
   }
-  if (!settle() || bits_ != snapshot.bits) {
-    bits_ = snapshot.bits;
-    SNUG_CHECK(rebuild(), "a snapshot that no schedule has");
-  }
+  if (!settle() || spans() != snapshot.spans)
+    SNUG_CHECK(build(all), "a snapshot that no schedule has");
   commit();
   sum_cost();
+}
+
+// Retains one storage at these spans and nowhere else.
+void Retention::change_to(ArenaId storage, std::span<const Span> spans) {
+  std::vector<Span> now;
+  add_spans(storage, now);
+  if (std::equal(now.begin(), now.end(), spans.begin(), spans.end())) return;
+  const auto change = [&](int32_t first, int32_t last, bool value) {
+    for (int32_t t = first; t <= last; t = (t | 63) + 1)
+      change_bits(storage, t, std::min(last, t | 63), value);
+  };
+  int32_t next = graph_.producer[storage] + 1;
+  for (const Span& each : spans) {
+    change(next, each.first - 1, false);
+    change(each.first, each.last, true);
+    next = each.last + 1;
+  }
+  change(next, graph_.op_count, false);
 }
 
 void Retention::sum_cost() {
@@ -138,24 +162,32 @@ void Retention::sum_cost() {
 
 bool Retention::drop_all() {
   const Snapshot before = snapshot();
-  for (const ArenaId id : graph_.bytes.ids()) {
-    const int32_t producer = graph_.producer[id];
-    const int32_t limit = graph_.last_stage[producer];
-    if (limit == producer) continue;
+  std::vector<Span> left;
+  for (const Span& each : before.spans) {
+    const int32_t producer = graph_.producer[each.storage];
+    const int32_t last = graph_.last_stage[producer];
     // Behind the op's last stage the storage stays.
-    write_bits(id, 0, std::min(limit, graph_.op_count), false);
+    const int32_t first = last == producer ? each.first : std::max(each.first, last + 1);
+    if (first <= each.last) left.push_back({each.storage, first, each.last});
   }
-  if (rebuild()) return true;
+  if (build(left)) return true;
   restore(before);
   return false;
 }
 
 bool Retention::take(std::span<const OpId> schedule) {
   const Snapshot before = snapshot();
-  std::fill(bits_.begin(), bits_.end(), 0);
+  std::vector<Span> spans;
+  IdVector<ArenaId, Span> newest(graph_.bytes.size(), Span{kNone, 0, -1});
   IdVector<ArenaId, int32_t> made_in(graph_.bytes.size(), -1);  // the stage of the newest making
   const auto read = [&](ArenaId id, int32_t stage) {
-    if (made_in[id] >= 0 && made_in[id] < stage) write_bits(id, made_in[id] + 1, stage, true);
+    if (made_in[id] < 0 || made_in[id] >= stage) return;
+    Span& span = newest[id];
+    if (span.last < made_in[id]) {
+      if (span.storage != kNone) spans.push_back(span);
+      span = {id, made_in[id] + 1, stage};
+    }
+    span.last = stage;
   };
   int32_t stage = 0;
   bool is_in_order = true;
@@ -167,7 +199,10 @@ bool Retention::take(std::span<const OpId> schedule) {
     if (op == stage) ++stage;
   }
   for (const ArenaId kept : graph_.inputs[graph_.op_count]) read(kept, graph_.op_count);
-  if (is_in_order && stage == graph_.op_count && rebuild()) return true;
+  for (const Span& each : newest) {
+    if (each.storage != kNone) spans.push_back(each);
+  }
+  if (is_in_order && stage == graph_.op_count && build(spans)) return true;
   restore(before);
   return false;
 }
@@ -222,9 +257,9 @@ void Retention::add_bytes(ArenaId storage, int32_t first, int32_t last, bool val
 
 void Retention::change_bits(ArenaId storage, int32_t first, int32_t last, bool value) {
   // Runs of boundaries that really change.
-  for (int32_t t = next_boundary(storage, first, !value); t <= last;
-       t = next_boundary(storage, t, !value)) {
-    const int32_t end = std::min(next_boundary(storage, t, value) - 1, last);
+  for (int32_t t = next_boundary(storage, first, last, !value); t <= last;
+       t = next_boundary(storage, t, last, !value)) {
+    const int32_t end = next_boundary(storage, t, last, value) - 1;
     write_bits(storage, t, end, value);
     add_bytes(storage, t, end, value);
     Entry entry;

@@ -57,8 +57,9 @@ class Retention {
   void set_limit(int64_t limit_bytes) { limit_ = static_cast<double>(limit_bytes); }
 
   [[nodiscard]] bool is_retained(ArenaId storage, int32_t boundary) const {
-    const uint64_t word = row(storage)[boundary / 64];
-    return (word >> (static_cast<size_t>(boundary) % 64) & 1) != 0;
+    const Row& row = rows_[storage];
+    const int32_t word = boundary / 64 - row.first_word;
+    return word >= 0 && (bits_[row.begin + word] >> (boundary % 64) & 1) != 0;
   }
   [[nodiscard]] std::span<const Touch> touches(ArenaId storage) const { return touches_[storage]; }
   /// Ops that run again in a stage, in the order they run.
@@ -82,12 +83,20 @@ class Retention {
   /// Operands looked at so far: a measure of work that does not depend on the machine.
   [[nodiscard]] int64_t work() const { return work_; }
 
-  /// The bits, to remember a state and come back to it.
+  /// A storage and the boundaries first .. last, at which it is retained.
+  struct Span {
+    ArenaId storage;
+    int32_t first = 0;
+    int32_t last = 0;
+    friend bool operator==(const Span&, const Span&) = default;
+  };
+  /// What is retained, to remember a state and come back to it: spans that do not touch, by storage
+  /// and boundary.
   struct Snapshot {
-    std::vector<uint64_t> bits;
+    std::vector<Span> spans;
     double extra_cost = 0;
   };
-  [[nodiscard]] Snapshot snapshot() const { return {bits_, extra_cost_}; }
+  [[nodiscard]] Snapshot snapshot() const { return {spans(), extra_cost_}; }
   void restore(const Snapshot& snapshot);
 
  private:
@@ -102,14 +111,17 @@ class Retention {
     std::vector<int32_t> runs;
   };
 
-  [[nodiscard]] const uint64_t* row(ArenaId storage) const {
-    return bits_.data() + offset_of(storage);
-  }
-  // In the matrix of bits.
-  [[nodiscard]] size_t offset_of(ArenaId storage) const {
-    return static_cast<size_t>(storage.number()) * words_;
-  }
-  [[nodiscard]] int32_t next_boundary(ArenaId storage, int32_t first, bool is_retained) const;
+  // The bits of a storage, from the word of the boundary behind its producer on: before that it is
+  // not there.
+  struct Row {
+    int64_t begin = 0;
+    int32_t first_word = 0;
+  };
+
+  [[nodiscard]] std::vector<Span> spans() const;
+  void add_spans(ArenaId storage, std::vector<Span>& spans) const;
+  [[nodiscard]] int32_t next_boundary(ArenaId storage, int32_t first, int32_t last,
+                                      bool is_retained) const;
   void write_bits(ArenaId storage, int32_t first, int32_t last, bool value);
   void change_bits(ArenaId storage, int32_t first, int32_t last, bool value);
   void add_bytes(ArenaId storage, int32_t first, int32_t last, bool value);
@@ -125,13 +137,14 @@ class Retention {
   void touch(ArenaId storage, int32_t stage, int32_t reads, int32_t makes);
   void replace_runs(int32_t stage, const std::vector<int32_t>& from,
                     const std::vector<int32_t>& to);
-  [[nodiscard]] bool rebuild();
+  void change_to(ArenaId storage, std::span<const Span> spans);
+  [[nodiscard]] bool build(std::span<const Span> spans);
   void sum_cost();
 
   const StageGraph& graph_;
   double limit_ = 0;
-  size_t words_ = 0;
-  std::vector<uint64_t> bits_;
+  IdVector<ArenaId, Row> rows_;
+  IndexVector<uint64_t> bits_;
   IdVector<ArenaId, std::vector<Touch>> touches_;  // ascending
   IndexVector<std::vector<int32_t>> runs_;         // per stage, ascending
   RangeBytes peak_;                                // per stage

@@ -106,6 +106,23 @@ TEST(Retention, Takes_the_schedule_of_another_state) {
   }
 }
 
+TEST(Retention, Takes_a_schedule_without_the_runs_that_nothing_needs) {
+  // "a" is kept for a second run of "b" whose output nothing reads.
+  const Problem problem = [] {
+    Problem made = pair_and_reader();
+    made.ops[OpId(1)].inputs = {StorageId(0)};
+    made.ops[OpId(2)].inputs = {StorageId(1)};
+    return made;
+  }();
+  const ProblemIndex index(problem);
+  const StageGraph graph(index, given_order(problem));
+  Retention state(graph, 0);
+  ASSERT_TRUE(state.take(std::vector{OpId(0), OpId(1), OpId(2), OpId(1)}));
+  EXPECT_EQ(state.schedule(), given_order(problem));
+  expect_state_is_exact(problem, state);
+  EXPECT_FALSE(state.is_retained(ArenaId(0), 3));
+}
+
 TEST(Retention, Takes_no_schedule_whose_first_runs_leave_the_order) {
   const Problem problem = pair_and_reader();
   const ProblemIndex index(problem);
