@@ -86,8 +86,10 @@ void Retention::add_spans(ArenaId storage, std::vector<Span>& spans) const {
 bool Retention::build(std::span<const Span> spans) {
   const auto stages = static_cast<size_t>(graph_.op_count) + 1;
   std::fill(bits_.begin(), bits_.end(), 0);
-  touches_.assign(graph_.bytes.size(), {});
-  runs_.assign(stages, {});
+  touches_.resize(graph_.bytes.size());
+  for (auto& touches : touches_) touches.clear();
+  runs_.resize(stages);
+  for (auto& runs : runs_) runs.clear();
   peak_.reset(stages);
   retained_bytes_.reset(stages);
   journal_.clear();
@@ -117,40 +119,54 @@ bool Retention::build(std::span<const Span> spans) {
   return is_valid;
 }
 
-// Only what differs is evaluated anew. The cost is summed from nothing, so that no rounding tells
-// where the state came from.
+// The cost is summed from nothing, so that no rounding tells where the state came from.
 void Retention::restore(const Snapshot& snapshot) {
   commit();
-  const std::span<const Span> all = snapshot.spans;
-  size_t begin = 0;
-  for (const ArenaId id : graph_.bytes.ids()) {
-    size_t end = begin;
-    while (end < all.size() && all[end].storage == id) ++end;
-    change_to(id, all.subspan(begin, end - begin));
-    begin = end;
-  }
-  if (!settle() || spans() != snapshot.spans)
-    SNUG_CHECK(build(all), "a snapshot that no schedule has");
+  const int64_t work = work_;
+  if (!change_to(snapshot.spans) && !build(snapshot.spans))
+    SNUG_CHECK(false, "a snapshot that no schedule has");
+  work_ = work;  // to come back is no search
   commit();
   sum_cost();
 }
 
-// Retains one storage at these spans and nowhere else.
-void Retention::change_to(ArenaId storage, std::span<const Span> spans) {
-  std::vector<Span> now;
-  add_spans(storage, now);
-  if (std::equal(now.begin(), now.end(), spans.begin(), spans.end())) return;
-  const auto change = [&](int32_t first, int32_t last, bool value) {
-    for (int32_t t = first; t <= last; t = (t | 63) + 1)
-      change_bits(storage, t, std::min(last, t | 63), value);
+// Only what differs is evaluated anew. False, and anything done, where that is much or ends
+// elsewhere.
+bool Retention::change_to(std::span<const Span> then) {
+  constexpr size_t kMuch = 4;  // one in so many storages
+  const std::vector<Span> now = spans();
+  // The spans of each storage that has others than before.
+  struct Change {
+    ArenaId storage;
+    size_t begin;
+    size_t end;
   };
-  int32_t next = graph_.producer[storage] + 1;
-  for (const Span& each : spans) {
-    change(next, each.first - 1, false);
-    change(each.first, each.last, true);
-    next = each.last + 1;
+  std::vector<Change> changes;
+  size_t at = 0;
+  size_t begin = 0;
+  for (const ArenaId id : graph_.bytes.ids()) {
+    size_t end = begin;
+    bool is_same = true;
+    for (; end < then.size() && then[end].storage == id; ++end) {
+      is_same = is_same && at < now.size() && now[at] == then[end];
+      at += is_same ? 1 : 0;
+    }
+    is_same = is_same && (at == now.size() || now[at].storage != id);
+    while (at < now.size() && now[at].storage == id) ++at;
+    if (!is_same) changes.push_back({id, begin, end});
+    begin = end;
   }
-  change(next, graph_.op_count, false);
+  if (changes.size() > graph_.bytes.size() / kMuch) return false;
+  for (const Change& each : changes) {
+    int32_t next = graph_.producer[each.storage] + 1;
+    for (const Span& span : then.subspan(each.begin, each.end - each.begin)) {
+      change_bits(each.storage, next, span.first - 1, false);
+      change_bits(each.storage, span.first, span.last, true);
+      next = span.last + 1;
+    }
+    change_bits(each.storage, next, graph_.op_count, false);
+  }
+  return settle() && std::ranges::equal(spans(), then);
 }
 
 void Retention::sum_cost() {

@@ -137,7 +137,7 @@ class Retention {
   void touch(ArenaId storage, int32_t stage, int32_t reads, int32_t makes);
   void replace_runs(int32_t stage, const std::vector<int32_t>& from,
                     const std::vector<int32_t>& to);
-  void change_to(ArenaId storage, std::span<const Span> spans);
+  [[nodiscard]] bool change_to(std::span<const Span> spans);
   [[nodiscard]] bool build(std::span<const Span> spans);
   void sum_cost();
 
