@@ -47,7 +47,7 @@ void Retention::write_bits(ArenaId storage, int32_t first, int32_t last, bool va
   }
 }
 
-// Of the boundaries first .. last the first where the storage is retained, or is not; the one
+// The first of the boundaries first .. last where the storage is retained, or is not; the one
 // behind them where there is none.
 int32_t Retention::next_boundary(ArenaId storage, int32_t first, int32_t last,
                                  bool is_retained) const {
