@@ -10,15 +10,33 @@
 
 namespace snug::plan {
 
-class RangeBytes {
+/// Ranges are added, moments are read.
+class RangeSum {
  public:
   void reset(size_t moments);
   void add(int32_t first, int32_t last, double bytes);  // both included
-  void set(int32_t moment, double bytes);
   [[nodiscard]] double at(int32_t moment) const {
     const auto position = static_cast<size_t>(moment);
     return own_[position] + block_add_[position / kBlock];
   }
+
+ protected:
+  static constexpr size_t kBlock = 32;
+
+  void add_inside(size_t first, size_t last, double bytes);
+
+  std::vector<double> own_;
+  std::vector<double> block_add_;
+};
+
+/// The largest of the moments as well.
+class RangeBytes : private RangeSum {
+ public:
+  using RangeSum::at;
+
+  void reset(size_t moments);
+  void add(int32_t first, int32_t last, double bytes);  // both included
+  void set(int32_t moment, double bytes);
   [[nodiscard]] double largest() const;
   /// The largest at the moments first .. last, both included.
   [[nodiscard]] double largest(int32_t first, int32_t last) const;
@@ -27,14 +45,14 @@ class RangeBytes {
   [[nodiscard]] double above(double limit) const;
 
  private:
-  static constexpr size_t kBlock = 32;
+  void forget(size_t block);
+  void measure() const;
 
-  void add_inside(size_t block, size_t first, size_t last, double bytes);
-  void measure(size_t block);
-
-  std::vector<double> own_;
-  std::vector<double> block_add_;
-  std::vector<double> block_max_;  // block_add_ included
+  // Block_add_ included. Measured when they are asked for: a change that is taken back touches the
+  // same blocks again.
+  mutable std::vector<double> block_max_;
+  mutable std::vector<bool> is_forgotten_;
+  mutable std::vector<size_t> forgotten_;
 };
 
 }  // namespace snug::plan

@@ -11,10 +11,10 @@
 namespace snug::plan {
 
 Retention::Retention(const StageGraph& graph, int64_t limit_bytes)
-    : graph_(graph), limit_(static_cast<double>(limit_bytes)) {
+    : graph_(graph), limit_(static_cast<double>(limit_bytes)), touches_(graph) {
   const auto stages = static_cast<size_t>(graph.op_count) + 1;
   const size_t storages = graph.bytes.size();
-  is_dirty_.assign(stages, false);
+  dirty_.assign(stages / 64 + 1, 0);
   candidates_.assign(stages, {});
   op_mark_.assign(stages, 0);
   run_bits_.assign(stages / 64 + 1, 0);
@@ -68,17 +68,19 @@ std::vector<Retention::Span> Retention::spans() const {
 
 // Between two touches a storage is retained throughout or not at all.
 void Retention::add_spans(ArenaId storage, std::vector<Span>& spans) const {
-  int32_t made = -1;  // where the last span ends, if the storage goes on to be there
-  for (const Touch& each : touches_[storage]) {
-    if (made >= 0 && is_retained(storage, each.stage)) {
-      Span* last = spans.empty() ? nullptr : &spans.back();
-      if (last != nullptr && last->storage == storage && last->last == made) {
-        last->last = each.stage;
-      } else {
-        spans.push_back({storage, made + 1, each.stage});
-      }
+  int32_t from = graph_.producer[storage];
+  bool goes_on = false;  // the newest span ends at `from`
+  for (;;) {
+    const int32_t next = touches_.first_from(storage, from + 1);
+    if (next == Touches::kNoneBehind) return;
+    const bool is_there = is_retained(storage, next);
+    if (is_there && goes_on) {
+      spans.back().last = next;
+    } else if (is_there) {
+      spans.push_back({storage, from + 1, next});
     }
-    made = each.stage;
+    goes_on = is_there;
+    from = next;
   }
 }
 
@@ -86,18 +88,17 @@ void Retention::add_spans(ArenaId storage, std::vector<Span>& spans) const {
 bool Retention::build(std::span<const Span> spans) {
   const auto stages = static_cast<size_t>(graph_.op_count) + 1;
   std::fill(bits_.begin(), bits_.end(), 0);
-  touches_.resize(graph_.bytes.size());
-  for (auto& touches : touches_) touches.clear();
+  touches_.clear();
   runs_.resize(stages);
   for (auto& runs : runs_) runs.clear();
   peak_.reset(stages);
   retained_bytes_.reset(stages);
-  journal_.clear();
+  commit();
   clear_candidates();
   extra_cost_ = 0;
   for (const ArenaId id : graph_.bytes.ids()) {
-    touch(id, graph_.producer[id], 0, 1);
-    for (const int32_t reader : graph_.readers[id]) touch(id, reader, 1, 0);
+    touches_.add(id, graph_.producer[id]);
+    for (const int32_t reader : graph_.readers[id]) touches_.add(id, reader);
   }
   for (const Span& each : spans) {
     write_bits(each.storage, each.first, each.last, true);
@@ -244,10 +245,12 @@ double Retention::cost() const {
 }
 
 void Retention::mark_dirty(int32_t stage) {
-  if (stage < 0 || is_dirty_[stage]) return;
-  is_dirty_[stage] = true;
-  dirty_.push_back(stage);
-  std::push_heap(dirty_.begin(), dirty_.end());
+  if (stage < 0) return;
+  const int32_t word = stage / 64;
+  const uint64_t bit = uint64_t{1} << (stage % 64);
+  dirty_count_ += (dirty_[word] & bit) == 0 ? 1 : 0;
+  dirty_[word] |= bit;
+  last_dirty_word_ = std::max(last_dirty_word_, word);
 }
 
 void Retention::add_candidate(ArenaId storage, int32_t stage) {
@@ -283,15 +286,14 @@ void Retention::change_bits(ArenaId storage, int32_t first, int32_t last, bool v
     entry.first = t;
     entry.last = end;
     entry.value = value;
-    journal_.push_back(std::move(entry));
+    journal_.push_back(entry);
     mark_dirty(t - 1);
     mark_dirty(end);
     add_candidate(storage, t - 1);
     add_candidate(storage, end);
-    const auto& list = touches_[storage];
-    auto each = std::lower_bound(list.begin(), list.end(), t,
-                                 [](const Touch& a, int32_t stage) { return a.stage < stage; });
-    for (; each != list.end() && each->stage < end; ++each) mark_dirty(each->stage);
+    for (int32_t each = touches_.first_from(storage, t); each < end;
+         each = touches_.first_from(storage, each + 1))
+      mark_dirty(each);
     t = end + 1;
   }
 }
@@ -300,13 +302,15 @@ void Retention::change_bits(ArenaId storage, int32_t first, int32_t last, bool v
 bool Retention::settle(int64_t most_work) {
   const int64_t begin = work_;
   bool is_valid = true;
-  while (!dirty_.empty()) {
-    std::pop_heap(dirty_.begin(), dirty_.end());
-    const int32_t stage = dirty_.back();
-    dirty_.pop_back();
-    is_dirty_[stage] = false;
-    if (is_valid) is_valid = evaluate(stage) && work_ - begin <= most_work;
+  while (dirty_count_ > 0) {
+    while (dirty_[last_dirty_word_] == 0) --last_dirty_word_;
+    uint64_t& word = dirty_[last_dirty_word_];
+    const int32_t bit = 63 - std::countl_zero(word);
+    word &= ~(uint64_t{1} << bit);
+    --dirty_count_;
+    if (is_valid) is_valid = evaluate(last_dirty_word_ * 64 + bit) && work_ - begin <= most_work;
   }
+  last_dirty_word_ = 0;
   clear_candidates();
   return is_valid;
 }
@@ -376,7 +380,6 @@ void Retention::sort_new_runs() {
 
 bool Retention::evaluate(int32_t stage) {
   if (!collect_runs(stage)) return false;
-  auto& old_runs = runs_[stage];
   Entry entry;
   entry.kind = Entry::Kind::stage;
   entry.stage = stage;
@@ -387,78 +390,98 @@ bool Retention::evaluate(int32_t stage) {
       if (is_retained(output, stage)) trim(output, stage);
     }
   }
-  if (old_runs != new_runs_) {
-    entry.runs = new_runs_;
-    replace_runs(stage, old_runs, new_runs_);
-    std::swap(entry.runs, old_runs);
+  auto& runs = runs_[stage];
+  const auto is_passed_for_nothing = [&](ArenaId id) {
+    return is_retained(id, stage) && (stage == graph_.op_count || !is_retained(id, stage + 1)) &&
+           !is_read_by_marked(id, stage);
+  };
+  if (runs != new_runs_) {
+    entry.has_runs = true;
+    entry.run_count = static_cast<int32_t>(runs.size());
+    const size_t begin = journal_runs_.size();
+    journal_runs_.insert(journal_runs_.end(), runs.begin(), runs.end());
+    replace_runs(stage, runs, new_runs_);
+    runs = new_runs_;
     // What only a run that is gone has read.
-    for (const int32_t op : entry.runs) {
-      if (op_mark_[op] == mark_) continue;
-      for (const ArenaId input : graph_.inputs[op]) {
-        if (!is_retained(input, stage)) continue;
-        if (stage < graph_.op_count && is_retained(input, stage + 1)) continue;
-        const auto& list = touches_[input];
-        const auto found = std::lower_bound(list.begin(), list.end(), stage,
-                                            [](const Touch& a, int32_t t) { return a.stage < t; });
-        if (found == list.end() || found->stage != stage || found->reads == 0) trim(input, stage);
+    for (size_t i = begin; i < journal_runs_.size(); ++i) {
+      if (op_mark_[journal_runs_[i]] == mark_) continue;
+      for (const ArenaId input : graph_.inputs[journal_runs_[i]]) {
+        if (is_passed_for_nothing(input)) trim(input, stage);
       }
     }
-  } else {
-    entry.first = 1;  // the runs stay
   }
   // A storage no longer retained behind this stage may have been passed through for nothing.
   for (size_t i = 0; i < candidates_[stage].size(); ++i) {
     const ArenaId id = candidates_[stage][i];
-    if (!is_retained(id, stage)) continue;
-    if (stage < graph_.op_count && is_retained(id, stage + 1)) continue;
-    const auto& list = touches_[id];
-    const auto found = std::lower_bound(list.begin(), list.end(), stage,
-                                        [](const Touch& a, int32_t t) { return a.stage < t; });
-    if (found == list.end() || found->stage != stage || found->reads == 0) trim(id, stage);
+    if (is_passed_for_nothing(id)) trim(id, stage);
   }
   const double peak = stage_peak(stage, runs_[stage]);
   if (peak < 0) {
-    journal_.push_back(std::move(entry));
+    journal_.push_back(entry);
     return false;
   }
   peak_.set(stage, peak);
-  journal_.push_back(std::move(entry));
+  journal_.push_back(entry);
   return true;
 }
 
 // Stops retaining a storage into a stage, back to where it was last read or made.
 void Retention::trim(ArenaId storage, int32_t stage) {
-  const auto& list = touches_[storage];
-  const auto found = std::lower_bound(list.begin(), list.end(), stage,
-                                      [](const Touch& a, int32_t t) { return a.stage < t; });
-  SNUG_CHECK(found != list.begin(), "a storage retained before it was made");
-  change_bits(storage, std::prev(found)->stage + 1, stage, false);
+  const int32_t from = touches_.last_before(storage, stage);
+  SNUG_CHECK(from != Touches::kNoneBefore, "a storage retained before it was made");
+  change_bits(storage, from + 1, stage, false);
 }
 
 // What cannot be made again stays from where it was last read or made.
 void Retention::retain_into(ArenaId storage, int32_t stage) {
-  const auto& list = touches_[storage];
-  const auto found = std::lower_bound(list.begin(), list.end(), stage,
-                                      [](const Touch& a, int32_t t) { return a.stage < t; });
-  SNUG_CHECK(found != list.begin(), "a storage read before it was made");
-  change_bits(storage, std::prev(found)->stage + 1, stage, true);
+  const int32_t from = touches_.last_before(storage, stage);
+  SNUG_CHECK(from != Touches::kNoneBefore, "a storage read before it was made");
+  change_bits(storage, from + 1, stage, true);
 }
 
-void Retention::touch(ArenaId storage, int32_t stage, int32_t reads, int32_t makes) {
-  auto& list = touches_[storage];
-  auto found = std::lower_bound(list.begin(), list.end(), stage,
-                                [](const Touch& a, int32_t t) { return a.stage < t; });
-  if (found == list.end() || found->stage != stage) found = list.insert(found, {stage, 0, 0});
-  found->reads += reads;
-  found->makes += makes;
-  if (found->reads == 0 && found->makes == 0) list.erase(found);
+bool Retention::is_read(ArenaId storage, int32_t stage) const {
+  const auto& runs = runs_[stage];
+  for (const int32_t reader : graph_.readers[storage]) {
+    if (reader >= stage) return reader == stage;
+    if (std::binary_search(runs.begin(), runs.end(), reader)) return true;
+  }
+  return false;
 }
 
-void Retention::replace_runs(int32_t stage, const std::vector<int32_t>& from,
-                             const std::vector<int32_t>& to) {
+void Retention::mark_runs(std::span<const int32_t> runs) {
+  ++mark_;
+  for (const int32_t op : runs) op_mark_[op] = mark_;
+}
+
+// By the ops that are marked, or by the stage's own.
+bool Retention::is_read_by_marked(ArenaId storage, int32_t stage) const {
+  for (const int32_t reader : graph_.readers[storage]) {
+    if (reader >= stage) return reader == stage;
+    if (op_mark_[reader] == mark_) return true;
+  }
+  return false;
+}
+
+// Where no marked op reads or makes the storage.
+void Retention::untouch(ArenaId storage, int32_t stage) {
+  const int32_t producer = graph_.producer[storage];
+  const bool is_made = producer == stage || op_mark_[producer] == mark_;
+  if (!is_made && !is_read_by_marked(storage, stage)) touches_.remove(storage, stage);
+}
+
+// The runs `to` are marked.
+void Retention::replace_runs(int32_t stage, IndexSpan<const int32_t> from,
+                             IndexSpan<const int32_t> to) {
   const auto change = [&](int32_t op, int32_t by) {
-    for (const ArenaId input : graph_.inputs[op]) touch(input, stage, by, 0);
-    for (const ArenaId output : graph_.outputs[op]) touch(output, stage, 0, by);
+    for (const std::span<const ArenaId> ids : {graph_.inputs[op], graph_.outputs[op]}) {
+      for (const ArenaId id : ids) {
+        if (by > 0) {
+          touches_.add(id, stage);
+        } else {
+          untouch(id, stage);
+        }
+      }
+    }
     extra_cost_ += by * graph_.cost[op];
   };
   size_t a = 0;
@@ -513,15 +536,18 @@ double Retention::stage_peak(int32_t stage, IndexSpan<const int32_t> runs) {
 
 void Retention::roll_back(size_t to_mark) {
   while (journal_.size() > to_mark) {
-    Entry& entry = journal_.back();
+    const Entry entry = journal_.back();
     if (entry.kind == Entry::Kind::bits) {
       write_bits(entry.storage, entry.first, entry.last, !entry.value);
       add_bytes(entry.storage, entry.first, entry.last, !entry.value);
     } else {
-      auto& now = runs_[entry.stage];
-      if (entry.first == 0) {
-        replace_runs(entry.stage, now, entry.runs);
-        std::swap(now, entry.runs);
+      if (entry.has_runs) {
+        auto& now = runs_[entry.stage];
+        const auto before = std::span(journal_runs_).last(static_cast<size_t>(entry.run_count));
+        mark_runs(before);
+        replace_runs(entry.stage, now, std::span<const int32_t>(before));
+        now.assign(before.begin(), before.end());
+        journal_runs_.resize(journal_runs_.size() - before.size());
       }
       peak_.set(entry.stage, entry.peak);
     }

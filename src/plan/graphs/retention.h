@@ -8,7 +8,6 @@
 // retained further, and is not made again there.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -16,6 +15,7 @@
 #include "base/index_vector.h"
 #include "plan/graphs/range_bytes.h"
 #include "plan/graphs/stage_graph.h"
+#include "plan/graphs/touches.h"
 
 namespace snug::plan {
 
@@ -23,13 +23,6 @@ class Retention {
  public:
   /// Starts with everything retained until its last use.
   Retention(const StageGraph& graph, int64_t limit_bytes);
-
-  /// A stage in which a storage is read or made.
-  struct Touch {
-    int32_t stage = 0;
-    int32_t reads = 0;
-    int32_t makes = 0;
-  };
 
   /// Retains a storage at the boundaries first .. last (boundary t: the front of stage t), or stops
   /// retaining it. False where no schedule has these bits; take the change back then.
@@ -45,7 +38,10 @@ class Retention {
   [[nodiscard]] bool settle(int64_t most_work = INT64_MAX);
 
   /// Changes since the last commit or restore can be taken back: all, or those since a mark.
-  void commit() { journal_.clear(); }
+  void commit() {
+    journal_.clear();
+    journal_runs_.clear();
+  }
   [[nodiscard]] size_t mark() const { return journal_.size(); }
   void roll_back(size_t to_mark = 0);
   /// Retains only what cannot be made again: everything else is made in the stage that reads it.
@@ -61,7 +57,9 @@ class Retention {
     const int32_t word = boundary / 64 - row.first_word;
     return word >= 0 && (bits_[row.begin + word] >> (boundary % 64) & 1) != 0;
   }
-  [[nodiscard]] std::span<const Touch> touches(ArenaId storage) const { return touches_[storage]; }
+  [[nodiscard]] const Touches& touches() const { return touches_; }
+  /// Whether an op that runs in the stage reads the storage.
+  [[nodiscard]] bool is_read(ArenaId storage, int32_t stage) const;
   /// Ops that run again in a stage, in the order they run.
   [[nodiscard]] IndexSpan<const int32_t> runs(int32_t stage) const { return runs_[stage]; }
   [[nodiscard]] double extra_cost() const { return extra_cost_; }
@@ -107,8 +105,10 @@ class Retention {
     int32_t first = 0;
     int32_t last = 0;
     bool value = false;
+    // Of a stage, before it was evaluated:
     double peak = 0;
-    std::vector<int32_t> runs;
+    bool has_runs = false;  // others than behind it; the last of journal_runs_
+    int32_t run_count = 0;
   };
 
   // The bits of a storage, from the word of the boundary behind its producer on: before that it is
@@ -134,9 +134,10 @@ class Retention {
   [[nodiscard]] double stage_peak(int32_t stage, IndexSpan<const int32_t> runs);
   void trim(ArenaId storage, int32_t stage);
   void retain_into(ArenaId storage, int32_t stage);
-  void touch(ArenaId storage, int32_t stage, int32_t reads, int32_t makes);
-  void replace_runs(int32_t stage, const std::vector<int32_t>& from,
-                    const std::vector<int32_t>& to);
+  void mark_runs(std::span<const int32_t> runs);
+  [[nodiscard]] bool is_read_by_marked(ArenaId storage, int32_t stage) const;
+  void untouch(ArenaId storage, int32_t stage);
+  void replace_runs(int32_t stage, IndexSpan<const int32_t> from, IndexSpan<const int32_t> to);
   [[nodiscard]] bool change_to(std::span<const Span> spans);
   [[nodiscard]] bool build(std::span<const Span> spans);
   void sum_cost();
@@ -145,32 +146,27 @@ class Retention {
   double limit_ = 0;
   IdVector<ArenaId, Row> rows_;
   IndexVector<uint64_t> bits_;
-  IdVector<ArenaId, std::vector<Touch>> touches_;  // ascending
-  IndexVector<std::vector<int32_t>> runs_;         // per stage, ascending
-  RangeBytes peak_;                                // per stage
-  RangeBytes retained_bytes_;                      // per boundary
+  Touches touches_;
+  IndexVector<std::vector<int32_t>> runs_;  // per stage, ascending
+  RangeBytes peak_;                         // per stage
+  RangeSum retained_bytes_;                 // per boundary
   double extra_cost_ = 0;
   int64_t work_ = 0;
 
   std::vector<Entry> journal_;
-  std::vector<int32_t> dirty_;  // max-heap of stages
-  IndexVector<bool> is_dirty_;
+  std::vector<int32_t> journal_runs_;
+  IndexVector<uint64_t> dirty_;  // a bit for each stage
+  int32_t dirty_count_ = 0;
+  int32_t last_dirty_word_ = 0;  // none behind it has any
   // Per stage: storages that may have to be made there, of the changes since the last settling.
   IndexVector<std::vector<ArenaId>> candidates_;
   std::vector<int32_t> candidate_stages_;
   std::vector<int32_t> new_runs_;
-  IndexVector<uint64_t> run_bits_;  // scratch, per op
-  IndexVector<int32_t> op_mark_;
+  IndexVector<uint64_t> run_bits_;        // scratch, per op
+  IndexVector<int32_t> op_mark_;          // mark_: the op runs in the stage that is looked at
   IdVector<ArenaId, int32_t> last_read_;  // position in the stage, valid where marked
   IdVector<ArenaId, int32_t> storage_mark_;
   int32_t mark_ = 0;
 };
-
-/// The first touch at or behind the stage.
-[[nodiscard]] inline std::span<const Retention::Touch>::iterator touch_at(
-    std::span<const Retention::Touch> touches, int32_t stage) {
-  return std::lower_bound(touches.begin(), touches.end(), stage,
-                          [](const Retention::Touch& each, int32_t t) { return each.stage < t; });
-}
 
 }  // namespace snug::plan

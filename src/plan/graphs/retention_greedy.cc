@@ -16,11 +16,9 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr int32_t kMaxRounds = 50;
 
 bool is_retained_gap(const Retention& state, const Gap& gap) {
-  if (!state.is_retained(gap.storage, gap.end)) return false;
-  const auto touches = state.touches(gap.storage);
-  const auto found = touch_at(touches, gap.begin);
-  return found != touches.end() && found->stage == gap.begin && std::next(found) != touches.end() &&
-         std::next(found)->stage == gap.end;
+  const Touches& touches = state.touches();
+  return state.is_retained(gap.storage, gap.end) && touches.has(gap.storage, gap.begin) &&
+         touches.first_from(gap.storage, gap.begin + 1) == gap.end;
 }
 
 bool drop(Retention& state, const Gap& gap) {
@@ -41,11 +39,11 @@ double price_of(Retention& state, const Gap& gap) {
 }  // namespace
 
 Gap gap_through(const Retention& state, ArenaId storage, int32_t stage, bool may_end_there) {
-  const auto touches = state.touches(storage);
-  const auto next = touch_at(touches, stage);
-  if (next == touches.begin() || next == touches.end()) return {};
-  if (next->stage == stage && !may_end_there) return {};
-  return {storage, std::prev(next)->stage, next->stage};
+  const int32_t begin = state.touches().last_before(storage, stage);
+  const int32_t end = state.touches().first_from(storage, stage);
+  if (begin == Touches::kNoneBefore || end == Touches::kNoneBehind) return {};
+  if (end == stage && !may_end_there) return {};
+  return {storage, begin, end};
 }
 
 std::vector<ArenaId> droppable(const StageGraph& graph) {
@@ -64,12 +62,11 @@ static std::vector<Gap> gaps_before(const StageGraph& graph, const Retention& st
                                     int32_t stage) {
   std::vector<Gap> gaps;
   for (const ArenaId output : graph.outputs[op]) {
-    const auto touches = state.touches(output);
-    const auto found = touch_at(touches, stage);
-    if (found == touches.begin() || found == touches.end() || found->stage != stage) continue;
-    const bool is_needed =
-        found->reads > 0 || (stage < graph.op_count && state.is_retained(output, stage + 1));
-    if (is_needed) gaps.push_back({output, std::prev(found)->stage, stage});
+    const int32_t begin = state.touches().last_before(output, stage);
+    if (begin == Touches::kNoneBefore || !state.touches().has(output, stage)) continue;
+    const bool is_needed = (stage < graph.op_count && state.is_retained(output, stage + 1)) ||
+                           state.is_read(output, stage);
+    if (is_needed) gaps.push_back({output, begin, stage});
   }
   return gaps;
 }
@@ -113,9 +110,11 @@ bool drop_until_fits(Retention& state, const std::vector<ArenaId>& storages, int
     std::priority_queue<Item> queue;
     for (const ArenaId id : storages) {
       if (is_stop_due() || state.work() >= work_end) return state.fits();
-      const auto touches = state.touches(id);
-      for (size_t i = 0; i + 1 < touches.size(); ++i) {
-        const Gap gap{id, touches[i].stage, touches[i + 1].stage};
+      Gap gap{id, 0, state.touches().first_from(id, 0)};
+      for (;;) {
+        gap.begin = gap.end;
+        gap.end = state.touches().first_from(id, gap.begin + 1);
+        if (gap.end == Touches::kNoneBehind) break;
         if (!state.is_retained(id, gap.end)) continue;
         const double price = price_of(state, gap);
         if (price < kNever) queue.push({price, gap});
@@ -183,10 +182,9 @@ void fill_room(const StageGraph& graph, Retention& state, const FillLimits& limi
       for (const int32_t op : state.runs(stage)) {
         double room = 1;
         for (const ArenaId output : graph.outputs[op]) {
-          const auto touches = state.touches(output);
-          const auto found = touch_at(touches, stage);
-          if (found == touches.begin() || found == touches.end()) continue;
-          room += static_cast<double>(graph.bytes[output]) * (stage - std::prev(found)->stage);
+          const int32_t before = state.touches().last_before(output, stage);
+          if (before == Touches::kNoneBefore) continue;
+          room += static_cast<double>(graph.bytes[output]) * (stage - before);
         }
         repeats.push_back({graph.cost[op] / room, op, stage});
       }

@@ -133,10 +133,9 @@ class Ruiner {
   [[nodiscard]] int32_t gap_begin(const Run& run) const {
     int32_t begin = run.stage;
     for (const ArenaId output : graph_.outputs[run.op]) {
-      const auto touches = state_.touches(output);
-      const auto found = touch_at(touches, run.stage);
-      if (found != touches.begin() && found != touches.end() && found->stage == run.stage)
-        begin = std::min(begin, std::prev(found)->stage);
+      const int32_t before = state_.touches().last_before(output, run.stage);
+      if (before != Touches::kNoneBefore && state_.touches().has(output, run.stage))
+        begin = std::min(begin, before);
     }
     return begin;
   }
@@ -255,10 +254,11 @@ class Ruiner {
       if (!is_before && !is_behind) continue;
       const int32_t op = graph_.producer[id];
       if (std::find(taken_out_.begin(), taken_out_.end(), op) != taken_out_.end()) continue;
-      const auto touches = state_.touches(id);
-      const auto next = touch_at(touches, stage);
-      if (is_before) add_candidate({id, std::prev(next)->stage, next->stage});
-      if (is_behind && next->stage == stage) add_candidate({id, stage, std::next(next)->stage});
+      const Touches& touches = state_.touches();
+      if (is_before)
+        add_candidate({id, touches.last_before(id, stage), touches.first_from(id, stage)});
+      if (is_behind && touches.has(id, stage))
+        add_candidate({id, stage, touches.first_from(id, stage + 1)});
     }
   }
 

@@ -298,11 +298,12 @@ class Searcher {
     Choice choice;
     for (int32_t i = 0; i < tries; ++i) {
       const ArenaId id = random_.pick(droppable_);
-      const auto touches = state_.touches(id);
-      if (touches.size() < 2) continue;
-      const auto at = static_cast<size_t>(random_.below(static_cast<int32_t>(touches.size()) - 1));
-      const int32_t end = touches[at + 1].stage;
-      choice = {id, touches[at].stage, end, state_.is_retained(id, end)};
+      const Touches& touches = state_.touches();
+      const int32_t count = touches.count(id);
+      if (count < 2) continue;
+      const int32_t begin = touches.nth(id, random_.below(count - 1));
+      const int32_t end = touches.first_from(id, begin + 1);
+      choice = {id, begin, end, state_.is_retained(id, end)};
       if (!choice.is_retained) break;
     }
     return choice;
@@ -312,10 +313,12 @@ class Searcher {
   int32_t stage_inside(const Choice& choice) {
     const auto inputs = graph_.inputs[graph_.producer[choice.storage]];
     if (!inputs.empty() && random_.below(4) != 0) {
-      const auto touches = state_.touches(random_.pick(inputs));
-      const auto first = touch_at(touches, choice.begin + 1);
-      const auto last = touch_at(touches, choice.end);
-      if (first != last) return first[random_.below(static_cast<int32_t>(last - first))].stage;
+      const ArenaId input = random_.pick(inputs);
+      inside_.clear();
+      for (int32_t at = state_.touches().first_from(input, choice.begin + 1); at < choice.end;
+           at = state_.touches().first_from(input, at + 1))
+        inside_.push_back(at);
+      if (!inside_.empty()) return random_.pick(inside_);
     }
     return choice.begin + 1 + random_.below(choice.end - choice.begin - 1);
   }
@@ -344,14 +347,13 @@ class Searcher {
       const ArenaId id = random_.pick(droppable_);
       const bool is_behind = worst < graph_.op_count && state_.is_retained(id, worst + 1);
       if (!state_.is_retained(id, worst) && !is_behind) continue;
-      const auto touches = state_.touches(id);
-      auto next = touch_at(touches, worst);
-      if (next != touches.end() && next->stage == worst && is_behind && random_.below(2) == 0)
-        ++next;
-      if (next == touches.begin() || next == touches.end()) continue;
-      const int32_t begin = std::prev(next)->stage;
-      if (!state_.is_retained(id, next->stage)) continue;
-      int32_t end = next->stage;
+      const Touches& touches = state_.touches();
+      const bool is_touched = touches.has(id, worst);
+      const bool is_next = is_touched && is_behind && random_.below(2) == 0;
+      const int32_t begin = is_next ? worst : touches.last_before(id, worst);
+      int32_t end = touches.first_from(id, is_next ? worst + 1 : worst);
+      if (begin == Touches::kNoneBefore || end == Touches::kNoneBehind) continue;
+      if (!state_.is_retained(id, end)) continue;
       if (end - begin >= 2 && random_.below(6) == 0)
         end = begin + 1 + random_.below(end - begin - 1);
       return state_.set(id, begin + 1, end, false);
@@ -364,10 +366,8 @@ class Searcher {
     const auto outputs = graph_.outputs[op];
     if (outputs.empty()) return false;
     const ArenaId id = random_.pick(outputs);
-    const auto touches = state_.touches(id);
-    const auto found = touch_at(touches, stage);
-    if (found == touches.begin()) return false;
-    const int32_t begin = std::prev(found)->stage;
+    const int32_t begin = state_.touches().last_before(id, stage);
+    if (begin == Touches::kNoneBefore) return false;
     if (stage - begin < 2 || random_.below(2) == 0) return keep_outputs(graph_, state_, op, stage);
     return state_.set(id, begin + 2 + random_.below(stage - begin - 1), stage, true);
   }
@@ -378,6 +378,7 @@ class Searcher {
   Retention state_;
   Random random_;
   std::vector<ArenaId> droppable_;
+  std::vector<int32_t> inside_;  // scratch: stages
   double mean_cost_ = 1;
   double mean_bytes_ = 1;
   int64_t moves_ = 0;

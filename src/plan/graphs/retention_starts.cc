@@ -131,10 +131,8 @@ bool keep_across(const StageGraph& graph, Retention& state, std::span<const Aren
     if (graph.producer[id] >= stage ||
         std::binary_search(sorted.begin(), sorted.end(), graph.storage_ids[id]))
       continue;
-    const auto touches = state.touches(id);
-    const auto next = touch_at(touches, stage);
-    if (next == touches.begin() || next == touches.end() || next->stage == stage) continue;
-    state.plan(id, std::prev(next)->stage + 1, next->stage, false);
+    const Gap gap = gap_through(state, id, stage);
+    if (gap.storage != kNone) state.plan(id, gap.begin + 1, gap.end, false);
   }
   if (state.settle(most_work)) return true;
   state.roll_back();

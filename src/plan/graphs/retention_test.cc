@@ -50,11 +50,11 @@ TEST(Retention, Every_change_keeps_the_state_equal_to_its_schedule) {
     std::mt19937_64 random(seed);
     for (int32_t i = 0; i < 200; ++i) {
       const ArenaId id = storages[random() % storages.size()];
-      const auto touches = state.touches(id);
-      if (touches.size() < 2) continue;
-      const size_t at = random() % (touches.size() - 1);
-      const int32_t begin = touches[at].stage;
-      const int32_t end = touches[at + 1].stage;
+      const int32_t count = state.touches().count(id);
+      if (count < 2) continue;
+      const auto at = static_cast<int32_t>(random() % static_cast<size_t>(count - 1));
+      const int32_t begin = state.touches().nth(id, at);
+      const int32_t end = state.touches().nth(id, at + 1);
       const std::vector<OpId> before = state.schedule();
       const int64_t peak = state.peak();
       const auto middle = begin + static_cast<int32_t>(random() % static_cast<size_t>(end - begin));
