@@ -19,6 +19,7 @@ constexpr int32_t kCutsOfLongAnchor = 4;
 constexpr size_t kCutsOfShare = 2;
 constexpr double kDearest = 3;
 constexpr double kStartWork = 0.15;  // of a search that somebody waits for
+constexpr double kGreedyWork = 0.5;  // where no start was found
 constexpr int64_t kMostSteps = 100'000;
 
 }  // namespace
@@ -79,7 +80,7 @@ std::vector<Start> OrderSearch::starts(const SearchBounds& bounds,
   std::vector<Start> found = find(bounds, schedules, cuts);
   if (!found.empty() || is_stop_due()) return found;
   come_to(keep_all_, bounds);
-  const auto work = static_cast<int64_t>(factor_ * quick_work(graph_));
+  const auto work = static_cast<int64_t>(factor_ * kGreedyWork * quick_work(graph_));
   if (drop_until_fits(state_, droppable_, work) && state_.extra_cost() >= least_extra(bounds)) {
     fill_room(graph_, state_, {start_work(), least_extra(bounds), [] {}});
     found.push_back(here());

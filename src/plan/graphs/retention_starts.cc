@@ -20,6 +20,7 @@ constexpr double kShares[] = {1, 0.95, 0.9, 0.8};
 
 constexpr size_t kMostFailures = 2;   // of one moment's cuts
 constexpr int64_t kFewestStarts = 4;  // for which the work is enough
+constexpr int64_t kMoreForFirst = 2;  // times the work, until there is one
 
 }  // namespace
 
@@ -99,7 +100,7 @@ void StartFinder::settle_drafts(size_t count, Random& random, const StartLimits&
   if (drafts_.size() > count) drafts_.resize(count);
   for (const Draft& draft : drafts_) {
     const int64_t left = limits.work - (state_.work() - begin_);
-    if (is_stop_due() || (!starts_.empty() && left <= 0)) break;
+    if (is_stop_due() || left <= (starts_.empty() ? -kMoreForFirst * limits.work : 0)) break;
     if (!starts_.empty() && draft.extra_cost > limits.dearest * cheapest()) continue;
     make(draft);
     RuinLimits none;

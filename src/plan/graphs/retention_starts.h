@@ -27,7 +27,7 @@ namespace snug::plan {
 struct StartLimits {
   int32_t cuts = 0;                 // that are tried for each moment, those nearest to the limit
   size_t cuts_of_share = SIZE_MAX;  // of the limit, that are looked at
-  int64_t work = 0;                 // Retention::work of all together; at least one start is tried
+  int64_t work = 0;                 // Retention::work of all together; more until there is a start
   double mean_cost = 1;
   /// Drafts that cost so many times what the best start does are left out: they take longest to
   /// fill, and end where others begin.
