@@ -196,7 +196,7 @@ class Searcher {
         fits = true;
       }
     }
-    if (fits) fill_room(graph_, state_);
+    if (fits && !is_way_wanted_) fill_room(graph_, state_);
     return fits;
   }
 
