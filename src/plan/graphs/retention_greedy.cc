@@ -25,10 +25,10 @@ bool drop(Retention& state, const Gap& gap) {
   return state.set(gap.storage, gap.begin + 1, gap.end, false);
 }
 
-// Cost for each byte and stage of overflow that goes; infinite where none does.
-double price_of(Retention& state, const Gap& gap) {
+// Cost for each byte and stage of overflow that goes; infinite where none does. `overflow` is the
+// state's, which takes long to sum where much lies above the limit.
+double price_of(Retention& state, const Gap& gap, double overflow) {
   const double cost = state.extra_cost();
-  const double overflow = state.overflow();
   const bool is_valid = drop(state, gap);
   const double gain = overflow - state.overflow();
   const double price = is_valid && gain > 0 ? (state.extra_cost() - cost + 1e-30) / gain : kNever;
@@ -108,6 +108,7 @@ bool drop_until_fits(Retention& state, const std::vector<ArenaId>& storages, int
   const int64_t work_end = state.work() + most_work;
   for (int32_t round = 0; round < kMaxRounds && !state.fits() && state.work() < work_end; ++round) {
     std::priority_queue<Item> queue;
+    double overflow = state.overflow();
     for (const ArenaId id : storages) {
       if (is_stop_due() || state.work() >= work_end) return state.fits();
       Gap gap{id, 0, state.touches().first_from(id, 0)};
@@ -116,7 +117,7 @@ bool drop_until_fits(Retention& state, const std::vector<ArenaId>& storages, int
         gap.end = state.touches().first_from(id, gap.begin + 1);
         if (gap.end == Touches::kNoneBehind) break;
         if (!state.is_retained(id, gap.end)) continue;
-        const double price = price_of(state, gap);
+        const double price = price_of(state, gap, overflow);
         if (price < kNever) queue.push({price, gap});
       }
     }
@@ -126,7 +127,7 @@ bool drop_until_fits(Retention& state, const std::vector<ArenaId>& storages, int
       queue.pop();
       if (!is_retained_gap(state, top.gap)) continue;
       // Prices mostly rise as the overflow shrinks: look again before it is taken.
-      const double price = price_of(state, top.gap);
+      const double price = price_of(state, top.gap, overflow);
       if (price == kNever) continue;
       if (!queue.empty() && price > queue.top().price * (1 + 1e-6)) {
         queue.push({price, top.gap});
@@ -134,6 +135,7 @@ bool drop_until_fits(Retention& state, const std::vector<ArenaId>& storages, int
       }
       if (drop(state, top.gap)) {
         state.commit();
+        overflow = state.overflow();
         is_changed = true;
       } else {
         state.roll_back();
