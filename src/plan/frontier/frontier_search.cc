@@ -44,9 +44,8 @@ constexpr double kMaxForwardRuns = 32;  // longer schedules are of no use to any
 // Ops. In a longer problem every schedule costs a tenth of a second or more, so that there are few.
 constexpr size_t kLongProblem = 40'000;
 constexpr int32_t kPointsOfLong = 8;
-// Where the chain says little: of the work of `snug solve remat --curve`. A state of the search
-// takes a bit for every storage and op, so that more ops would need more memory than planning may
-// take.
+// Where the chain says little: of the work of `snug solve remat --curve`. The tables that the
+// search begins with are its own, so that more ops would need more memory than planning may take.
 constexpr double kGraphWork = 0.25;
 constexpr size_t kMostGraphOps = 1000;
 constexpr size_t kHugeProblem = 150'000;

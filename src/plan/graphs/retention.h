@@ -105,7 +105,7 @@ class Retention {
     int32_t first = 0;
     int32_t last = 0;
     bool value = false;
-    // Of a stage, before it was evaluated:
+    // A stage as it was before:
     double peak = 0;
     bool has_runs = false;  // others than behind it; the last of journal_runs_
     int32_t run_count = 0;
