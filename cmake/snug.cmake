@@ -30,7 +30,7 @@ endif()
 #   [DEPS base graph ...] [API session ...] [FRONTS session/run_session.h ...] [LIBS external::target ...])
 # DEPS: folders whose headers it includes. API: folders of which it includes the public headers alone (include/snug), and FRONTS: single
 # headers of such a folder besides.
-# KERNELS: at the highest optimisation, and alone; nothing else gains by it, and it costs a quarter of a build.
+# KERNELS: at the highest optimisation, and alone, as the hot loops of the planner are; little else gains by it, and it costs a quarter of a build.
 # ALONE: files that use one name for many things (infer, cost, vjp), so that they cannot be joined. GROUPED: only those of one
 # UNITY_GROUP are joined. JOIN: how many make a unit.
 # PRECOMPILED: headers besides the standard library's.
