@@ -76,7 +76,8 @@ class Lstm(Case):
         whole = self.plan(memory="1TiB", env=speeds, **values)
         self.assertGreater(whole["keep_all_arena_bytes"], 800 << 20)
         fixed = whole["process_bytes"] + whole["resident_bytes"]
-        for share, most in ((0.05, 0.33), (0.01, 0.70)):
+        # Beside a keep-all whose sums onto gradients run as few kernels.
+        for share, most in ((0.05, 0.34), (0.01, 0.70)):
             budget = int(fixed + share * whole["keep_all_arena_bytes"]) // PAGE * PAGE
             plan = self.plan(memory=budget, env=speeds, **values)
             self.assertLessEqual(plan["recompute_overhead"], most, share)

@@ -53,7 +53,7 @@ double carried_far_bytes(const ProblemIndex& index, const Chain& chain) {
     if (past >= kFewestLong) ++count;
     if (past >= far) bytes += static_cast<double>(index.arena_bytes(id));
   }
-  return count <= chain.blocks.size() / 2 ? bytes : 0;
+  return 4 * count <= chain.blocks.size() ? bytes : 0;
 }
 
 bool has_dominant_block(const ProblemIndex& index, const Chain& chain) {
