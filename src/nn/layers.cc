@@ -131,6 +131,13 @@ ValueId embedding(GraphBuilder& builder, const std::string& name, ValueId ids, i
   return snug::embedding(builder, table, ids);
 }
 
+ValueId embedding_sum(GraphBuilder& builder, const std::string& name, ValueId ids, ValueId weights,
+                      int64_t rows, int64_t columns) {
+  const ScopeGuard scope(builder, name);
+  const ValueId table = builder.parameter(scoped(builder, "weight"), {DType::f32, {rows, columns}});
+  return snug::embedding_sum(builder, table, ids, weights);
+}
+
 ValueId dropout(GraphBuilder& builder, ValueId x, ValueId rng, double rate) {
   return rate == 0 || rng == kNone ? x : snug::dropout(builder, x, rng, rate);
 }

@@ -69,6 +69,10 @@ struct BatchNorm {
 [[nodiscard]] ValueId embedding(GraphBuilder& builder, const std::string& name, ValueId ids,
                                 int64_t rows, int64_t columns);
 
+/// ids and weights (..., T) -> the sum of weights times such rows over the last axis: (..., columns).
+[[nodiscard]] ValueId embedding_sum(GraphBuilder& builder, const std::string& name, ValueId ids,
+                                    ValueId weights, int64_t rows, int64_t columns);
+
 /// x itself where the rate is 0 or `rng` is kNone (evaluation); takes the builder's next random
 /// ordinal otherwise.
 [[nodiscard]] ValueId dropout(GraphBuilder& builder, ValueId x, ValueId rng, double rate);

@@ -7,9 +7,7 @@
 #include "nn/layers.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/fed_names.h"
-#include "ops/matmul/matmul.h"
 #include "ops/reduce/reduce.h"
-#include "ops/shape/shape.h"
 #include "snug/error.h"
 
 namespace snug::models {
@@ -21,16 +19,12 @@ bool ends_with(const std::string& text, std::string_view end) {
   return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
 }
 
-// The sum over tokens is a product with the mask as a row of 0 and 1, so nothing of the size of the
-// embeddings is kept but the embeddings. A row without tokens is divided by 1.
-ValueId masked_mean(GraphBuilder& b, ValueId embedded, ValueId mask) {
-  const Shape shape = b.shape(embedded);
-  const ValueId weights = cast(b, mask, DType::f32);
-  const ValueId sum = matmul(b, reshape(b, weights, {shape[0], 1, shape[1]}), embedded);
-  const ValueId count = reduce_sum(b, weights, {1}, true);
+// The sum over the tokens that are there, divided by their number; by 1 in a row without tokens.
+ValueId mean_of(GraphBuilder& b, ValueId sum, ValueId is_there) {
+  const ValueId count = reduce_sum(b, is_there, {1}, true);
   const ValueId one = fill(b, 1, {});
   const ValueId divisor = where(b, greater(b, count, one), count, one);
-  return div(b, reshape(b, sum, {shape[0], shape[2]}), divisor);
+  return div(b, sum, divisor);
 }
 
 }  // namespace
@@ -49,13 +43,12 @@ SequenceModel build_mlp_classifier(GraphBuilder& builder, const MlpConfig& confi
     model.rng = builder.input(kRandomKey, {DType::i64, {3}});
   const int64_t width =
       config.embedding_size > 0 ? config.embedding_size : config.hidden_sizes.front();
-  const ValueId embedded =
-      nn::embedding(builder, "embeddings", model.input_ids, config.vocab_size, width);
-  ValueId x = kNone;
+  const ValueId is_there = cast(builder, model.attention_mask, DType::f32);
+  ValueId x = nn::embedding_sum(builder, "embeddings", model.input_ids, is_there,
+                                config.vocab_size, width);
   {
     const ScopeGuard scope(builder, "embeddings");
-    x = nn::dropout(builder, masked_mean(builder, embedded, model.attention_mask), model.rng,
-                    config.dropout);
+    x = nn::dropout(builder, mean_of(builder, x, is_there), model.rng, config.dropout);
   }
   for (size_t i = 0; i < config.hidden_sizes.size(); ++i) {
     const std::string name = "layers." + std::to_string(i);

@@ -8,6 +8,7 @@
 #include "ops/matmul/matmul.h"
 #include "ops/op_probes.h"
 #include "ops/op_rules.h"
+#include "ops/shape/shape.h"
 
 namespace snug {
 namespace {
@@ -56,6 +57,11 @@ std::vector<TensorType> infer_embedding(const InferArgs& args) {
   return {{floating_to(args), std::move(shape)}};
 }
 
+std::vector<TensorType> infer_embedding_sum(const InferArgs& args) {
+  check_weight(args, 0, 3);
+  return {{DType::f32, shape_of_embedding_sum(args)}};
+}
+
 std::vector<TensorType> infer_upper_half(const InferArgs& args) {
   require_dtype(args, 0, DType::bf16x8, "weight");
   return {{DType::bf16, args.inputs[0].shape}};
@@ -83,6 +89,20 @@ std::vector<ValueId> vjp_embedding(const VjpArgs& args) {
   return {table_gradient(args), kNone, kNone};
 }
 
+// By the weights of the sum it is the product of every row with dy.
+std::vector<ValueId> vjp_embedding_sum(const VjpArgs& args) {
+  GraphBuilder& builder = args.builder;
+  std::vector<ValueId> gradients = {table_gradient_of_sum(args), kNone, kNone, kNone};
+  if (!args.wants[2]) return gradients;
+  const ValueId rows =
+      builder.op1("coded_embedding", {args.in(0), args.in(1), args.in(3)}, {{"to", "f32"}});
+  Shape column = builder.shape(args.dy[0]);
+  column.push_back(1);
+  const ValueId products = matmul(builder, rows, reshape(builder, args.dy[0], column));
+  gradients[2] = reshape(builder, products, builder.shape(args.in(2)));
+  return gradients;
+}
+
 // Decoding an element takes as long as some 16 rows take to use it.
 Cost cost_matmul(const CostArgs& args) {
   const TensorType& weight = args.inputs[1];
@@ -96,6 +116,16 @@ Cost cost_embedding(const CostArgs& args) {
   return {.flops = element_flops(args.outputs[0], 2),
           .bytes_read = bytes / 4 + static_cast<double>(byte_count(args.inputs[1])),
           .bytes_written = bytes};
+}
+
+Cost cost_embedding_sum(const CostArgs& args) {
+  const double elements =
+      element_flops(args.inputs[1], static_cast<double>(args.inputs[0].shape[1]));
+  Cost cost{.flops = 4 * elements,
+            .bytes_read = std::min(elements, static_cast<double>(byte_count(args.inputs[0]))),
+            .bytes_written = static_cast<double>(byte_count(args.outputs[0]))};
+  for (const size_t i : {1, 2}) cost.bytes_read += static_cast<double>(byte_count(args.inputs[i]));
+  return cost;
 }
 
 // Each way of decoding has a rate of its own.
@@ -189,6 +219,19 @@ std::span<const OpDef> coded_ops() {
        .timing = {.finds = Finds::unwarmed},
        .table_operand = table_of_gather,
        .row_flow = row_flow_of_gather},
+      {.name = "coded_embedding_sum",
+       .inputs = std::vector<InputSpec>{"weight", "ids", "weights", optional_input("scales")},
+       .is_variadic = false,
+       .outputs = std::vector<std::string>{"y"},
+       .attrs = std::vector<AttrSpec>{},
+       .infer = infer_embedding_sum,
+       .gradient = Gradient(vjp_embedding_sum),
+       .keeps = Keeps{.inputs = 0b1111},
+       .cost = cost_embedding_sum,
+       .alias = never_in_place(),
+       .timing = {.finds = Finds::unwarmed},
+       .table_operand = table_of_gather,
+       .row_flow = row_flow_of_sum},
       {.name = "upper_half",
        .inputs = std::vector<InputSpec>{"weight"},
        .is_variadic = false,

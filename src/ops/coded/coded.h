@@ -12,6 +12,8 @@
 //   dy^T a or its transpose, f32. Keeps the weight, and a where the weight is trained.
 // coded_embedding(weight, ids, scales?) {to} -> (..., C): rows of the weight by id. Gradient: that
 //   of embedding.
+// coded_embedding_sum(weight, ids (..., T), weights (..., T), scales?) -> (..., C): the sum of rows
+//   by id times their weights, as embedding_sum's and with its gradients. Keeps what that keeps.
 // upper_half(weight) -> bf16: a view of the bf16 that a bf16x8 begins with, the nearest to it.
 //   To gradients it is its weight (OpDef::is_conversion).
 #pragma once

@@ -136,6 +136,41 @@ std::unique_ptr<Kernel> create_embedding(const NodeSpec& spec, const CpuContext&
   });
 }
 
+// Blocks of columns of sums, each a row of f32 that decoded rows are added to in order.
+std::unique_ptr<Kernel> create_embedding_sum(const NodeSpec& spec, const CpuContext& context) {
+  const int64_t count = element_count(spec.inputs[1]);
+  const int64_t tokens = spec.inputs[1].shape.back();
+  const int64_t columns = spec.inputs[0].shape[1];
+  const int64_t blocks = (columns + kCodedBlock - 1) / kCodedBlock;
+  const int64_t sums = columns == 0 ? 0 : element_count(spec.outputs[0]) / columns;
+  return make_kernel([=, type = spec.inputs[0],
+                      threads = context.threads](const Launch& launch) {
+    const CodedWeight weight = weight_of(launch, type, 0, 3);
+    const auto* ids = input<int32_t>(launch, 1);
+    bool is_valid = true;
+    for (int64_t i = 0; i < count; ++i) is_valid &= ids[i] >= 0 && ids[i] < weight.rows;
+    if (!is_valid) return ErrorCode::bad_data;
+    const int64_t grain = 1 + kWorthAThreadElements / (tokens * kCodedBlock + 1);
+    parallel_for(threads, sums * blocks, grain, [&](int64_t begin, int64_t end) {
+      float row[kCodedBlock];
+      for (int64_t item = begin; item < end; ++item) {
+        const int64_t sum = item / blocks;
+        const int64_t first = item % blocks * kCodedBlock;
+        const int64_t n = std::min(kCodedBlock, columns - first);
+        float* const y = output<float>(launch) + sum * columns + first;
+        std::fill_n(y, n, 0.0F);
+        for (int64_t i = sum * tokens; i < (sum + 1) * tokens; ++i) {
+          const float factor = input<float>(launch, 2)[i];
+          if (factor == 0) continue;
+          weight.decode(ids[i], first, n, row);
+          for (int64_t j = 0; j < n; ++j) y[j] += factor * row[j];
+        }
+      }
+    });
+    return ErrorCode::ok;
+  });
+}
+
 }  // namespace
 
 std::span<const CpuKernelDef> coded_cpu_kernels() {
@@ -144,6 +179,8 @@ std::span<const CpuKernelDef> coded_cpu_kernels() {
        product_scratch, create_product},
       {"coded_embedding", "plain:coded_embedding", "u8|bf16|bf16x8 i32 f32 -> f32|bf16|f16", always,
        no_scratch, create_embedding},
+      {"coded_embedding_sum", "plain:coded_embedding_sum", "u8|bf16|bf16x8 i32 f32 f32 -> f32",
+       always, no_scratch, create_embedding_sum},
   };
   return kernels;
 }

@@ -44,18 +44,40 @@ void run_matmul(const RefArgs& args) {
   }
 }
 
+int64_t checked_id(const RefTensor& ids, int64_t index, int64_t rows) {
+  const auto id = static_cast<int64_t>(ids.data[index]);
+  if (id < 0 || id >= rows)
+    throw Error(
+        ErrorCode::bad_data, "coded_embedding",
+        "id " + std::to_string(id) + " is outside the table of " + std::to_string(rows) + " rows");
+  return id;
+}
+
 void run_embedding(const RefArgs& args) {
   const RefTensor& table = args.inputs[0];
   const RefTensor& ids = args.inputs[1];
   const std::vector<double> rows = decoded(table, args.inputs[2]);
   const int64_t width = table.type.shape[1];
   for (int64_t i = 0; i < ids.size(); ++i) {
-    const auto id = static_cast<int64_t>(ids.data[i]);
-    if (id < 0 || id >= table.type.shape[0])
-      throw Error(ErrorCode::bad_data, "coded_embedding",
-                  "id " + std::to_string(id) + " is outside the table of " +
-                      std::to_string(table.type.shape[0]) + " rows");
+    const int64_t id = checked_id(ids, i, table.type.shape[0]);
     std::copy_n(rows.begin() + id * width, width, args.outputs[0].data + i * width);
+  }
+}
+
+void run_embedding_sum(const RefArgs& args) {
+  const RefTensor& table = args.inputs[0];
+  const RefTensor& ids = args.inputs[1];
+  const RefTensor& y = args.outputs[0];
+  const std::vector<double> rows = decoded(table, args.inputs[3]);
+  const int64_t width = table.type.shape[1];
+  std::fill_n(y.data, y.size(), 0.0);
+  for (int64_t i = 0; i < ids.size(); ++i) {
+    const int64_t id = checked_id(ids, i, table.type.shape[0]);
+    const double weight = args.inputs[2].data[i];
+    if (weight == 0) continue;
+    const int64_t sum = i / ids.type.shape.back();
+    for (int64_t j = 0; j < width; ++j)
+      y.data[sum * width + j] += weight * rows[static_cast<size_t>(id * width + j)];
   }
 }
 
@@ -71,6 +93,7 @@ void run_upper_half(const RefArgs& args) {
 std::span<const RefKernelDef> coded_ref_kernels() {
   static const RefKernelDef kernels[] = {{"coded_matmul", run_matmul},
                                          {"coded_embedding", run_embedding},
+                                         {"coded_embedding_sum", run_embedding_sum},
                                          {"upper_half", run_upper_half}};
   return kernels;
 }

@@ -39,6 +39,13 @@ std::vector<OpCase> coded_cases() {
     if (made.inputs[0].type.dtype != k24) made.differentiated_outputs = {};
     return made;
   };
+  const auto sums = [](std::string name, CaseInput weight, CaseInput ids, CaseInput scale) {
+    CaseInput weights = f32_normal(ids.type.shape);
+    return OpCase{.op = "coded_embedding_sum",
+                  .name = std::move(name),
+                  .inputs = {std::move(weight), std::move(ids), std::move(weights),
+                             std::move(scale)}};
+  };
   std::vector<OpCase> cases = {
       product("plain", f32_normal({3, 5}), codes({5, 2}), scales({5, 1}), absent()),
       product("transpose_b", f32_normal({3, 5}), codes({2, 5}), scales({2, 1}), f32_normal({2}),
@@ -67,9 +74,15 @@ std::vector<OpCase> coded_cases() {
       rows("rows", codes({5, 300}), i32_between({2, 3}, 0, 4), scales({5, 2})),
       rows("rows_of_halves", halves({5, 3}), i32_between({4}, 0, 4), absent()),
       rows("rows_of_24_bits", halves({5, 300}, k24), i32_between({4}, 0, 4), absent()),
+      sums("sums", codes({5, 300}), i32_between({2, 3}, 0, 4), scales({5, 2})),
+      sums("sums_of_24_bits", halves({5, 300}, k24), i32_between({2, 2, 3}, 0, 4), absent()),
       {.op = "upper_half", .name = "of_24_bits", .inputs = {halves({3, 300}, k24)}},
   };
   OpCase outside = rows("outside", halves({5, 3}), i32_values({1}, {5}), absent());
+  outside.error = ErrorCode::bad_data;
+  outside.error_text = "id 5 is outside the table of 5 rows";
+  cases.push_back(outside);
+  outside = sums("outside", halves({5, 3}), i32_values({1}, {5}), absent());
   outside.error = ErrorCode::bad_data;
   outside.error_text = "id 5 is outside the table of 5 rows";
   cases.push_back(outside);

@@ -9,9 +9,19 @@
 namespace snug {
 namespace {
 
-std::vector<TensorType> infer_forward(const InferArgs& args) {
+void require_table(const InferArgs& args) {
   require_dtype(args, 0, DType::f32, "table");
   require_rank(args, 0, 2, "table");
+}
+
+// Of a sum, behind its ids.
+void require_weights(const InferArgs& args, size_t ids) {
+  require_dtype(args, ids + 1, DType::f32, "weights");
+  require_shape(args, ids + 1, args.inputs[ids].shape, "weights");
+}
+
+std::vector<TensorType> infer_forward(const InferArgs& args) {
+  require_table(args);
   require_dtype(args, 1, DType::i32, "ids");
   Shape shape = args.inputs[1].shape;
   shape.push_back(args.inputs[0].shape[1]);
@@ -31,20 +41,76 @@ int64_t gradient_width(const InferArgs& args, size_t ids) {
   return dy.back();
 }
 
-std::vector<TensorType> infer_grad(const InferArgs& args) {
-  const int64_t rows = args.attrs.int64("rows");
-  if (rows < 0) shape_error(args, "rows must not be negative");
-  return {{DType::f32, {rows, gradient_width(args, 0)}}};
+// What a sum over the last axis of ids (input `ids`) has where that axis was: H for T.
+Shape shape_of_sum(const InferArgs& args, size_t ids, int64_t columns) {
+  require_dtype(args, ids, DType::i32, "ids");
+  Shape shape = args.inputs[ids].shape;
+  if (shape.empty()) shape_error(args, "ids must have rank 1 or more");
+  shape.back() = columns;
+  return shape;
 }
 
-std::vector<TensorType> infer_accumulate(const InferArgs& args) {
+// Checks ids (input `ids`), weights and dy (the next ones) and returns H.
+int64_t sum_gradient_width(const InferArgs& args, size_t ids) {
+  const Shape& dy = args.inputs[ids + 2].shape;
+  const Shape wanted = shape_of_sum(args, ids, dy.empty() ? 1 : dy.back());
+  require_weights(args, ids);
+  require_dtype(args, ids + 2, DType::f32, "dy");
+  require_shape(args, ids + 2, wanted, "dy");
+  return wanted.back();
+}
+
+int64_t rows_of_gradient(const InferArgs& args) {
+  const int64_t rows = args.attrs.int64("rows");
+  if (rows < 0) shape_error(args, "rows must not be negative");
+  return rows;
+}
+
+std::vector<TensorType> sum_with_gradient(const InferArgs& args, int64_t columns) {
   require_dtype(args, 0, DType::f32, "acc");
   require_rank(args, 0, 2, "acc");
-  require_shape(args, 0, {args.inputs[0].shape[0], gradient_width(args, 1)}, "acc");
+  require_shape(args, 0, {args.inputs[0].shape[0], columns}, "acc");
   return {args.inputs[0]};
 }
 
+std::vector<TensorType> infer_grad(const InferArgs& args) {
+  return {{DType::f32, {rows_of_gradient(args), gradient_width(args, 0)}}};
+}
+
+std::vector<TensorType> infer_accumulate(const InferArgs& args) {
+  return sum_with_gradient(args, gradient_width(args, 1));
+}
+
+std::vector<TensorType> infer_sum(const InferArgs& args) {
+  require_table(args);
+  return {{DType::f32, shape_of_embedding_sum(args)}};
+}
+
+std::vector<TensorType> infer_sum_grad(const InferArgs& args) {
+  return {{DType::f32, {rows_of_gradient(args), sum_gradient_width(args, 0)}}};
+}
+
+std::vector<TensorType> infer_sum_accumulate(const InferArgs& args) {
+  return sum_with_gradient(args, sum_gradient_width(args, 1));
+}
+
+std::vector<TensorType> infer_sum_grad_weights(const InferArgs& args) {
+  require_table(args);
+  const Shape wanted = shape_of_sum(args, 1, args.inputs[0].shape[1]);
+  require_dtype(args, 2, DType::f32, "dy");
+  require_shape(args, 2, wanted, "dy");
+  return {{DType::f32, args.inputs[1].shape}};
+}
+
 std::vector<ValueId> vjp(const VjpArgs& args) { return {table_gradient(args), kNone}; }
+
+std::vector<ValueId> vjp_sum(const VjpArgs& args) {
+  std::vector<ValueId> gradients = {table_gradient_of_sum(args), kNone, kNone};
+  if (args.wants[2])
+    gradients[2] = args.builder.op1("embedding_sum_grad_weights",
+                                    {args.in(0), args.in(1), args.dy[0]});
+  return gradients;
+}
 
 // Only the rows that ids name are read.
 Cost cost_forward(const CostArgs& args) {
@@ -66,6 +132,40 @@ Cost cost_accumulate(const CostArgs& args) {
   return {.flops = element_flops(args.inputs[2], 1),
           .bytes_read = 2 * bytes + static_cast<double>(byte_count(args.inputs[1])),
           .bytes_written = bytes};
+}
+
+
+// The rows of a table that so many ids name, as far as they are different ones.
+double bytes_of_rows(const TensorType& table, const TensorType& ids) {
+  const double bytes = element_flops(ids, static_cast<double>(table.shape[1] * 4));
+  return std::min(bytes, element_flops(table, 4));
+}
+// Of a sum: what is computed for every id, and the operands but the table.
+Cost cost_of_sum(const CostArgs& args, const TensorType& table, size_t ids) {
+  Cost cost{.flops = element_flops(args.inputs[ids], 2 * static_cast<double>(table.shape[1]))};
+  for (size_t i = ids; i < args.inputs.size(); ++i)
+    cost.bytes_read += static_cast<double>(byte_count(args.inputs[i]));
+  return cost;
+}
+// And of the gradient by the weights.
+Cost cost_sum(const CostArgs& args) {
+  Cost cost = cost_of_sum(args, args.inputs[0], 1);
+  cost.bytes_read += bytes_of_rows(args.inputs[0], args.inputs[1]);
+  cost.bytes_written = static_cast<double>(byte_count(args.outputs[0]));
+  return cost;
+}
+// The table is cleared before its rows are added to.
+Cost cost_sum_grad(const CostArgs& args) {
+  Cost cost = cost_of_sum(args, args.outputs[0], 0);
+  cost.bytes_read += bytes_of_rows(args.outputs[0], args.inputs[0]);
+  cost.bytes_written = static_cast<double>(byte_count(args.outputs[0]));
+  return cost;
+}
+Cost cost_sum_accumulate(const CostArgs& args) {
+  Cost cost = cost_of_sum(args, args.outputs[0], 1);
+  cost.bytes_written = bytes_of_rows(args.outputs[0], args.inputs[1]);
+  cost.bytes_read += cost.bytes_written;
+  return cost;
 }
 
 constexpr int64_t kProbedTable = 8192;  // rows
@@ -97,27 +197,98 @@ std::vector<RateProbe> accumulate_probes() {
   });
 }
 
+// As those of rows, and one with many more ids than the table has rows.
+std::vector<RateProbe> sum_probes() {
+  const auto probe = [](int64_t table, Shape ids) {
+    return RateProbe{{probes::matrix(table), probes::i32(ids), probes::f32(ids)},
+                     {},
+                     RateBasis::both,
+                     table};
+  };
+  return {probe(kProbedTable, {2, 16}), probe(kProbedTable, {96, 16}), probe(2048, {64, 128})};
+}
+std::vector<RateProbe> sum_grad_probes() {
+  const auto probe = [](int64_t table, Shape ids) {
+    return RateProbe{{probes::i32(ids), probes::f32(ids), probes::matrix(ids[0])},
+                     {{"rows", table}},
+                     RateBasis::both,
+                     table};
+  };
+  return {probe(kProbedTable, {2, 16}), probe(kProbedTable, {96, 16}), probe(512, {96, 16}),
+          probe(2048, {64, 128})};
+}
+std::vector<RateProbe> sum_accumulate_probes() {
+  const auto probe = [](int64_t table, Shape ids) {
+    return RateProbe{
+        {probes::matrix(table), probes::i32(ids), probes::f32(ids), probes::matrix(ids[0])},
+        {},
+        RateBasis::both,
+        table};
+  };
+  return {probe(kProbedTable, {2, 16}), probe(kProbedTable, {96, 16}), probe(2048, {64, 128})};
+}
+std::vector<RateProbe> sum_grad_weights_probes() {
+  const auto probe = [](int64_t table, Shape ids) {
+    return RateProbe{{probes::matrix(table), probes::i32(ids), probes::matrix(ids[0])},
+                     {},
+                     RateBasis::both,
+                     table};
+  };
+  return {probe(kProbedTable, {2, 16}), probe(kProbedTable, {96, 16}), probe(2048, {64, 128})};
+}
+
 std::optional<CodedForm> coded_form(const Attrs& attrs) {
   return CodedForm{.operand = 0, .scales = 2, .op = "coded_embedding", .attrs = attrs};
+}
+
+std::optional<CodedForm> coded_form_of_sum(const Attrs& attrs) {
+  return CodedForm{.operand = 0, .scales = 3, .op = "coded_embedding_sum", .attrs = attrs};
 }
 
 std::optional<AccumulatingForm> accumulating_form(const InputTypes&, const Attrs&) {
   return AccumulatingForm{"embedding_grad_accumulate", {}};
 }
+std::optional<AccumulatingForm> accumulating_form_of_sum(const InputTypes&, const Attrs&) {
+  return AccumulatingForm{"embedding_sum_grad_accumulate", {}};
+}
 
 }  // namespace
+
+Shape shape_of_embedding_sum(const InferArgs& args) {
+  require_weights(args, 1);
+  return shape_of_sum(args, 1, args.inputs[0].shape[1]);
+}
 
 ValueId table_gradient(const VjpArgs& args) {
   const int64_t rows = args.type(args.in(0)).shape[0];
   return args.builder.op1("embedding_grad", {args.in(1), args.dy[0]}, {{"rows", rows}});
 }
 
+ValueId table_gradient_of_sum(const VjpArgs& args) {
+  if (!args.wants[0]) return kNone;
+  const int64_t rows = args.type(args.in(0)).shape[0];
+  return args.builder.op1("embedding_sum_grad", {args.in(1), args.in(2), args.dy[0]},
+                          {{"rows", rows}});
+}
+
 int row_flow_of_gather(const RowFlowArgs& args) {
   return args.axes[0] >= 0 ? kCoupledRows : args.axes[1];
 }
 
+int row_flow_of_sum(const RowFlowArgs& args) {
+  const int of_ids = args.axes[1];
+  const int axis = of_ids >= 0 ? of_ids : args.axes[2];
+  const bool differ = of_ids >= 0 && args.axes[2] >= 0 && of_ids != args.axes[2];
+  const int summed = static_cast<int>(args.inputs[1].shape.size()) - 1;
+  return args.axes[0] >= 0 || differ || axis == summed ? kCoupledRows : axis;
+}
+
 ValueId embedding(GraphBuilder& builder, ValueId table, ValueId ids, DType to) {
   return builder.op1("embedding", {table, ids}, {{"to", std::string(to_string(to))}});
+}
+
+ValueId embedding_sum(GraphBuilder& builder, ValueId table, ValueId ids, ValueId weights) {
+  return builder.op1("embedding_sum", {table, ids, weights});
 }
 
 std::optional<size_t> table_of_gather(const Attrs&) { return 0; }
@@ -163,6 +334,54 @@ std::span<const OpDef> embedding_ops() {
        .cost = cost_accumulate,
        .alias = must_overwrite({{0, 0}}),
        .timing = {.finds = Finds::unwarmed, .probes = accumulate_probes}},
+      {.name = "embedding_sum",
+       .inputs = std::vector<InputSpec>{"table", "ids", "weights"},
+       .is_variadic = false,
+       .outputs = std::vector<std::string>{"y"},
+       .attrs = std::vector<AttrSpec>{},
+       .infer = infer_sum,
+       .gradient = Gradient(vjp_sum),
+       .keeps = Keeps{.inputs = 0b111},
+       .cost = cost_sum,
+       .alias = never_in_place(),
+       .timing = {.finds = Finds::unwarmed, .probes = sum_probes},
+       .coded_form = coded_form_of_sum,
+       .table_operand = table_of_gather,
+       .row_flow = row_flow_of_sum},
+      {.name = "embedding_sum_grad",
+       .inputs = std::vector<InputSpec>{"ids", "weights", "dy"},
+       .is_variadic = false,
+       .outputs = std::vector<std::string>{"dtable"},
+       .attrs = std::vector<AttrSpec>{required_attr("rows", int64_t{0})},
+       .infer = infer_sum_grad,
+       .gradient = not_differentiable("it is a gradient"),
+       .keeps = Keeps{},
+       .cost = cost_sum_grad,
+       .alias = never_in_place(),
+       .timing = {.finds = Finds::most, .probes = sum_grad_probes},
+       .accumulating_form = accumulating_form_of_sum},
+      {.name = "embedding_sum_grad_accumulate",
+       .inputs = std::vector<InputSpec>{"acc", "ids", "weights", "dy"},
+       .is_variadic = false,
+       .outputs = std::vector<std::string>{"sum"},
+       .attrs = std::vector<AttrSpec>{},
+       .infer = infer_sum_accumulate,
+       .gradient = not_differentiable("it accumulates gradients"),
+       .keeps = Keeps{},
+       .cost = cost_sum_accumulate,
+       .alias = must_overwrite({{0, 0}}),
+       .timing = {.finds = Finds::unwarmed, .probes = sum_accumulate_probes}},
+      {.name = "embedding_sum_grad_weights",
+       .inputs = std::vector<InputSpec>{"table", "ids", "dy"},
+       .is_variadic = false,
+       .outputs = std::vector<std::string>{"dweights"},
+       .attrs = std::vector<AttrSpec>{},
+       .infer = infer_sum_grad_weights,
+       .gradient = not_differentiable("it is a gradient"),
+       .keeps = Keeps{},
+       .cost = cost_sum,
+       .alias = never_in_place(),
+       .timing = {.finds = Finds::unwarmed, .probes = sum_grad_weights_probes}},
   };
   return ops;
 }

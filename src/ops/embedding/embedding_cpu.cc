@@ -1,31 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // CPU kernels of the embedding table. The gradient adds rows in the order of the ids; each thread
 // owns a range of columns, so bits do not depend on the number of threads and no scratch is needed.
-// Legend: V rows of the table, H columns, N ids.
+#include "ops/embedding/embedding_cpu.h"
+
 #include <algorithm>
-#include <cstring>
 
 #include "backend/cpu/kernel.h"
 #include "base/half.h"
-#include "base/threads.h"
 
 namespace snug {
 namespace {
-
-constexpr int64_t kWorthAThreadElements = 8192;
-constexpr int64_t kCacheLineFloats = 16;
-
-struct Lookup {
-  int64_t rows = 0;   // V
-  int64_t width = 0;  // H
-  int64_t count = 0;  // N
-};
-
-bool ids_are_valid(const Lookup& lookup, const int32_t* ids) {
-  bool valid = true;
-  for (int64_t i = 0; i < lookup.count; ++i) valid &= ids[i] >= 0 && ids[i] < lookup.rows;
-  return valid;
-}
 
 template <class Row>
 std::unique_ptr<Kernel> create_gather(const NodeSpec& spec, const CpuContext& context) {
@@ -69,10 +53,7 @@ std::unique_ptr<Kernel> create_grad(const NodeSpec& spec, const CpuContext& cont
     const auto* ids = input<int32_t>(launch, 0);
     auto* dst = output<float>(launch);
     if (!ids_are_valid(lookup, ids)) return ErrorCode::bad_data;
-    parallel_for(threads, lookup.rows * lookup.width, kWorthAThreadElements,
-                 [&](int64_t begin, int64_t end) {
-                   std::memset(dst + begin, 0, static_cast<size_t>(end - begin) * sizeof(float));
-                 });
+    clear_table(threads, lookup, dst);
     scatter_add(threads, lookup, ids, input<Row>(launch, 1), dst);
     return ErrorCode::ok;
   });
@@ -113,6 +94,14 @@ std::span<const CpuKernelDef> embedding_cpu_kernels() {
        always, no_scratch, create_grad_accumulate<Bf16>},
       {"embedding_grad_accumulate", "plain:embedding_grad_accumulate_f16", "f32 i32 f16 -> f32",
        always, no_scratch, create_grad_accumulate<F16>},
+      {"embedding_sum", "simd:embedding_sum", "f32 i32 f32 -> f32", always, no_scratch,
+       create_embedding_sum},
+      {"embedding_sum_grad", "simd:embedding_sum_grad", "i32 f32 f32 -> f32", always, no_scratch,
+       create_embedding_sum_grad},
+      {"embedding_sum_grad_accumulate", "simd:embedding_sum_grad_accumulate",
+       "f32 i32 f32 f32 -> f32", always, no_scratch, create_embedding_sum_grad_accumulate},
+      {"embedding_sum_grad_weights", "simd:embedding_sum_grad_weights", "f32 i32 f32 -> f32",
+       always, no_scratch, create_embedding_sum_grad_weights},
   };
   return kernels;
 }

@@ -44,12 +44,68 @@ void run_accumulate(const RefArgs& args) {
   add_rows(args.inputs[1], args.inputs[2], args.outputs[0]);
 }
 
+// Calls body(index of an id, the row that it names, its sum) for each id (..., T).
+template <class Body>
+void for_each_summand(const RefTensor& ids, int64_t rows, const Body& body) {
+  const int64_t tokens = ids.type.shape.back();
+  for (int64_t i = 0; i < ids.size(); ++i) body(i, checked_id(ids, i, rows), i / tokens);
+}
+
+void run_sum(const RefArgs& args) {
+  const RefTensor& table = args.inputs[0];
+  const RefTensor& weights = args.inputs[2];
+  const RefTensor& y = args.outputs[0];
+  const int64_t width = table.type.shape[1];
+  std::fill_n(y.data, y.size(), 0.0);
+  for_each_summand(args.inputs[1], table.type.shape[0], [&](int64_t i, int64_t id, int64_t sum) {
+    if (weights.data[i] == 0) return;
+    for (int64_t j = 0; j < width; ++j)
+      y.data[sum * width + j] += weights.data[i] * table.data[id * width + j];
+  });
+}
+
+void add_weighted(const RefTensor& ids, const RefTensor& weights, const RefTensor& dy,
+                  const RefTensor& table) {
+  const int64_t width = table.type.shape[1];
+  for_each_summand(ids, table.type.shape[0], [&](int64_t i, int64_t id, int64_t sum) {
+    if (weights.data[i] == 0) return;
+    for (int64_t j = 0; j < width; ++j)
+      table.data[id * width + j] += weights.data[i] * dy.data[sum * width + j];
+  });
+}
+
+void run_sum_grad(const RefArgs& args) {
+  std::fill_n(args.outputs[0].data, args.outputs[0].size(), 0.0);
+  add_weighted(args.inputs[0], args.inputs[1], args.inputs[2], args.outputs[0]);
+}
+
+void run_sum_accumulate(const RefArgs& args) {
+  std::copy_n(args.inputs[0].data, args.inputs[0].size(), args.outputs[0].data);
+  add_weighted(args.inputs[1], args.inputs[2], args.inputs[3], args.outputs[0]);
+}
+
+void run_sum_grad_weights(const RefArgs& args) {
+  const RefTensor& table = args.inputs[0];
+  const RefTensor& dy = args.inputs[2];
+  const int64_t width = table.type.shape[1];
+  for_each_summand(args.inputs[1], table.type.shape[0], [&](int64_t i, int64_t id, int64_t sum) {
+    double product = 0;
+    for (int64_t j = 0; j < width; ++j)
+      product += table.data[id * width + j] * dy.data[sum * width + j];
+    args.outputs[0].data[i] = product;
+  });
+}
+
 }  // namespace
 
 std::span<const RefKernelDef> embedding_ref_kernels() {
   static const RefKernelDef kernels[] = {{"embedding", run_forward},
                                          {"embedding_grad", run_grad},
-                                         {"embedding_grad_accumulate", run_accumulate}};
+                                         {"embedding_grad_accumulate", run_accumulate},
+                                         {"embedding_sum", run_sum},
+                                         {"embedding_sum_grad", run_sum_grad},
+                                         {"embedding_sum_grad_accumulate", run_sum_accumulate},
+                                         {"embedding_sum_grad_weights", run_sum_grad_weights}};
   return kernels;
 }
 

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the kernels of rows by id and of their sums have in common.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <memory>
+
+#include "backend/cpu/cpu_backend.h"
+#include "base/threads.h"
+
+namespace snug {
+
+inline constexpr int64_t kWorthAThreadElements = 8192;
+inline constexpr int64_t kCacheLineFloats = 16;
+
+/// V rows of the table, H columns, N ids.
+struct Lookup {
+  int64_t rows = 0;   // V
+  int64_t width = 0;  // H
+  int64_t count = 0;  // N
+};
+
+[[nodiscard]] inline bool ids_are_valid(const Lookup& lookup, const int32_t* ids) {
+  bool valid = true;
+  for (int64_t i = 0; i < lookup.count; ++i) valid &= ids[i] >= 0 && ids[i] < lookup.rows;
+  return valid;
+}
+
+inline void clear_table(int threads, const Lookup& lookup, float* table) {
+  parallel_for(threads, lookup.rows * lookup.width, kWorthAThreadElements,
+               [&](int64_t begin, int64_t end) {
+                 std::memset(table + begin, 0, static_cast<size_t>(end - begin) * sizeof(float));
+               });
+}
+
+[[nodiscard]] std::unique_ptr<Kernel> create_embedding_sum(const NodeSpec& spec,
+                                                           const CpuContext& context);
+[[nodiscard]] std::unique_ptr<Kernel> create_embedding_sum_grad(const NodeSpec& spec,
+                                                                const CpuContext& context);
+[[nodiscard]] std::unique_ptr<Kernel> create_embedding_sum_grad_accumulate(
+    const NodeSpec& spec, const CpuContext& context);
+[[nodiscard]] std::unique_ptr<Kernel> create_embedding_sum_grad_weights(const NodeSpec& spec,
+                                                                        const CpuContext& context);
+
+}  // namespace snug
