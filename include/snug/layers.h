@@ -38,6 +38,12 @@ struct ConvOptions {
 [[nodiscard]] Tensor embedding(NetworkBuilder& builder, const std::string& name, const Tensor& ids,
                                int64_t count, int64_t width);
 
+/// The sum over the last axis of weights (..., T) times the rows that ids i32(..., T) name:
+/// (..., width). A mean by a mask is this, divided by the sum of the mask.
+[[nodiscard]] Tensor embedding_sum(NetworkBuilder& builder, const std::string& name,
+                                   const Tensor& ids, const Tensor& weights, int64_t count,
+                                   int64_t width);
+
 /// The mean of softmax cross entropy over all labels but -100; NetworkBuilder::cross_entropy.
 [[nodiscard]] Tensor cross_entropy(NetworkBuilder& builder, const Tensor& logits,
                                    const Tensor& labels, double label_smoothing = 0);

@@ -82,6 +82,9 @@ struct Window2d {
 
 /// Rows of a table (n, columns) by id i32(...): (..., columns).
 [[nodiscard]] Tensor gather_rows(const Tensor& table, const Tensor& ids);
+/// The sum over the last axis of weights (..., T) times rows by id i32(..., T): (..., columns). The
+/// rows are not stored, and a weight of 0 (of a mask, cast to f32) adds nothing.
+[[nodiscard]] Tensor gather_sum(const Tensor& table, const Tensor& ids, const Tensor& weights);
 
 /// Self-attention of several heads over q, k, v (rows, length, width), tiled: no length x length
 /// tensor is stored. mask boolean(rows, length): keys that are there. A rate above 0 drops weights

@@ -89,6 +89,20 @@ TEST(Fuse_accumulate, so_are_the_rows_of_an_embedding) {
             "  %3 = embedding_grad_accumulate(%2, %0, %1) : f32[9,4] @\"\" backward\n");
 }
 
+TEST(Fuse_accumulate, so_are_rows_that_were_summed) {
+  EXPECT_EQ(fused("  %0 = input \"ids\" : i32[2,5]\n"
+                  "  %1 = input \"weights\" : f32[2,5]\n"
+                  "  %2 = input \"dy\" : f32[2,4]\n"
+                  "  %3 = state \"grad.table\" : f32[9,4]\n"
+                  "  %4 = embedding_sum_grad(%0, %1, %2) {rows=9} : f32[9,4] @\"\" backward\n"
+                  "  %5 = accumulate(%3, %4) : f32[9,4] @\"\" backward\n"),
+            "  %0 = input \"ids\" : i32[2,5]\n"
+            "  %1 = input \"weights\" : f32[2,5]\n"
+            "  %2 = input \"dy\" : f32[2,4]\n"
+            "  %3 = state \"grad.table\" : f32[9,4]\n"
+            "  %4 = embedding_sum_grad_accumulate(%3, %0, %1, %2) : f32[9,4] @\"\" backward\n");
+}
+
 // Two sums into one accumulator stay in their order.
 TEST(Fuse_accumulate, uses_of_a_shared_weight_are_added_one_after_the_other) {
   EXPECT_EQ(fused("  %0 = input \"a\" : f32[2,2]\n"
@@ -137,7 +151,8 @@ TEST(Fuse_accumulate, what_only_looks_alike_stays) {
 TEST(Fuse_accumulate, every_op_with_such_a_form_has_a_text_here) {
   int forms = 0;
   for (const OpDef* op : op_registry().all()) forms += op->accumulating_form != nullptr ? 1 : 0;
-  EXPECT_EQ(forms, 2) << "matmul and embedding_grad have; a new one needs a text above";
+  EXPECT_EQ(forms, 3)
+      << "matmul, embedding_grad and embedding_sum_grad have; a new one needs a text above";
 }
 
 // A chain made twice (tied weights, or two layers of one builder), a view on the way, and a weight

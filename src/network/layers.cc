@@ -77,6 +77,15 @@ Tensor embedding(NetworkBuilder& builder, const std::string& name, const Tensor&
   return tensor_in(builder, y);
 }
 
+Tensor embedding_sum(NetworkBuilder& builder, const std::string& name, const Tensor& ids,
+                     const Tensor& weights, int64_t count, int64_t width) {
+  builder.check_layer(name, {count, width});
+  const ValueId y = nn::embedding_sum(builder.state().graph, name, value_of(builder, ids, "ids"),
+                                      value_of(builder, weights, "weights"), count, width);
+  record(builder, name, "weight", InitRule::normal(0.1));
+  return tensor_in(builder, y);
+}
+
 Tensor cross_entropy(NetworkBuilder& builder, const Tensor& logits, const Tensor& labels,
                      double label_smoothing) {
   return builder.cross_entropy(logits, labels, label_smoothing);

@@ -164,6 +164,11 @@ Tensor gather_rows(const Tensor& table, const Tensor& ids) {
                    embedding(graph_of(table), id_in(table, table), id_in(table, ids)));
 }
 
+Tensor gather_sum(const Tensor& table, const Tensor& ids, const Tensor& weights) {
+  return tensor_in(table.builder(), embedding_sum(graph_of(table), id_in(table, table),
+                                                  id_in(table, ids), id_in(table, weights)));
+}
+
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
                  const AttentionFlags& flags) {
   NetworkBuilder& builder = q.builder();

@@ -55,6 +55,8 @@ class PaddingFlow {
       move(node);
     } else if (op == "matmul") {
       product(node);
+    } else if (op == "embedding_sum") {
+      weighted_sum(node);
     } else if (op == "softmax" || op == "masked_softmax" || op == "attention") {
       normalise(node);
     } else if (op.starts_with("reduce_")) {
@@ -242,6 +244,22 @@ class PaddingFlow {
     if (!in_a->second.adds_nothing(in_b->second.reaches) &&
         !in_b->second.adds_nothing(in_a->second.reaches))
       count(node.inputs[0], inner_a, "sums up products over");
+  }
+
+  // Of rows by id, over the last axis of ids and weights.
+  void weighted_sum(const Node& node) {
+    const ValueId ids = node.inputs[1];
+    const ValueId weights = node.inputs[2];
+    const size_t last = shape(ids).size() - 1;
+    if (!places_[node.inputs[0]].axes.empty()) return other(node);
+    if (follows(ids, last)) {
+      if (!operand_at(weights, last).adds_nothing(operand_at(ids, last).reaches))
+        count(ids, last, "is over");
+    }
+    for (auto& [axis, filled] : out_of(node).axes) {
+      const Filled own = operand_at(weights, axis);
+      filled = own.constant == 0.0 ? own : own.unknown();
+    }
   }
 
   void normalise(const Node& node) {

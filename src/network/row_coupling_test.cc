@@ -61,6 +61,10 @@ TEST(RowCoupling, what_works_row_by_row_couples_nothing) {
         const Tensor places = b.parameter("places", {1, kLength, kWidth}, InitRule::ones());
         return x + dropout(places, 0.5) * dropout(fill(b, 1, {b.rows(), 1, 1}), 0.5);
       },
+      [](B& b, const Tensor& x) {  // rows of a table, with weights of their own
+        const Tensor ids = b.input("ids", {kLength}, DType::i32);
+        return embedding_sum(b, "words", ids, reduce_mean(x, {2}), 9, kWidth);
+      },
       [](B& b, const Tensor& x) {  // as many of the same number as there are rows
         return x + fill(b, 1, {b.rows(), 1, 1}) +
                reshape(fill(b, 2, {b.rows() * kLength}), {b.rows(), kLength, 1});
@@ -74,6 +78,13 @@ TEST(RowCoupling, what_mixes_rows_is_named) {
   const std::vector<std::pair<std::string, std::function<Tensor(B&, const Tensor&)>>> parts = {
       {"reduce_mean", [](B&, const Tensor& x) { return x - reduce_mean(x, {0}, true); }},
       {"softmax", [](B&, const Tensor& x) { return softmax(x, 0); }},
+      {"embedding_sum",
+       [](B& b, const Tensor& x) {
+         const Tensor ids = b.input("ids", {kLength}, DType::i32);
+         const Shape all = {1, b.rows() * kLength};
+         const Tensor weights = reshape(reduce_mean(x, {2}), all);
+         return embedding_sum(b, "words", reshape(ids, all), weights, 9, kWidth);
+       }},
       {"matmul",
        [](B& b, const Tensor& x) {
          const Tensor flat = reshape(x, {b.rows(), kLength * kWidth});

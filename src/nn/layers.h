@@ -69,7 +69,8 @@ struct BatchNorm {
 [[nodiscard]] ValueId embedding(GraphBuilder& builder, const std::string& name, ValueId ids,
                                 int64_t rows, int64_t columns);
 
-/// ids and weights (..., T) -> the sum of weights times such rows over the last axis: (..., columns).
+/// ids and weights (..., T) -> the sum of weights times such rows over the last axis: (...,
+/// columns).
 [[nodiscard]] ValueId embedding_sum(GraphBuilder& builder, const std::string& name, ValueId ids,
                                     ValueId weights, int64_t rows, int64_t columns);
 

@@ -281,5 +281,27 @@ TEST(OwnNetwork, sums_maxima_and_products_over_padded_places_are_refused_without
   for (const Pool& pool : taken) EXPECT_GT(plan_network(pooled(pool), options).arena_bytes, 0);
 }
 
+// The mean of the words that a mask leaves, of which none is stored by itself.
+Network of_summed_words(bool is_masked) {
+  return {"summed", [is_masked](NetworkBuilder& b) {
+            const Tensor ids = b.input("ids", {b.length()}, DType::i32);
+            const Tensor mask = b.input("mask", {b.length()});
+            const Tensor weights = is_masked ? mask : mask + fill(b, 1, {1});
+            const Tensor sum = embedding_sum(b, "words", ids, weights, 10, 4);
+            const Tensor y = linear(b, "out", sum / reduce_sum(mask, {1}, true), 2);
+            b.output("y", y);
+            b.minimize(cross_entropy(b, y, b.input("label", {}, DType::i32)));
+          }};
+}
+
+TEST(OwnNetwork, sums_of_words_over_padded_places_are_refused_without_a_mask) {
+  SessionOptions options = options_of();
+  options.lengths = {8, 16};
+  const std::string said = refusal([&] { (void)plan_network(of_summed_words(false), options); },
+                                   ErrorCode::invalid_graph);
+  EXPECT_NE(said.find("embedding_sum is over 16 places, and 8"), std::string::npos) << said;
+  EXPECT_GT(plan_network(of_summed_words(true), options).arena_bytes, 0);
+}
+
 }  // namespace
 }  // namespace snug::session

@@ -185,6 +185,26 @@ TEST(Stored_weights_in_bf16, move_by_what_they_should) {
   EXPECT_NE(*std::min_element(w.begin(), w.end()), *std::max_element(w.begin(), w.end()));
 }
 
+// A sum of rows decodes them itself: no table in f32 stands beside its gradient.
+TEST(Stored_weights, are_read_by_sums_of_rows_as_they_are) {
+  const int64_t words = 2000;
+  const Network summed("summed", [](NetworkBuilder& b) {
+    const Tensor ids = b.input("ids", {}, DType::i32);
+    const Tensor weights = sigmoid(b.parameter("weights", {1, 1}, InitRule::normal(1)));
+    const Tensor x = embedding_sum(b, "words", reshape(ids, {b.rows(), 1}),
+                                   broadcast_to(weights, {b.rows(), 1}), words, 96);
+    b.minimize(cross_entropy(b, linear(b, "out", x, 3), b.input("label", {}, DType::i32)));
+  });
+  const auto table = static_cast<double>(words * 96 * 4);
+  const Data data;
+  const double wanted = Session(summed, options_of("float32")).step(data.all()).loss;
+  for (const char* dtype : {"bfloat16", "bf16x8"}) {
+    Session session(summed, options_of(dtype));
+    EXPECT_LT(static_cast<double>(session.plan().arena_bytes), 1.5 * table) << dtype;
+    EXPECT_NEAR(session.step(data.all()).loss, wanted, 1e-2) << dtype;
+  }
+}
+
 TEST(Stored_weights, are_refused_where_there_are_none) {
   const Network small{"small", [](NetworkBuilder& b) {
                         const Tensor logits = linear(b, "classes", b.input("x", {4}), 3);

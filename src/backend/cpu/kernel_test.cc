@@ -270,6 +270,14 @@ std::vector<Case> other_cases() {
       {"embedding_grad", {ids({7, 300}, 50), f32({7, 300, 40})}, {{"rows", int64_t{50}}}},
       {"embedding_grad", {ids({3}, 9), f32({3, 5})}, {{"rows", int64_t{9}}}},
       {"embedding_grad_accumulate", {f32({50, 40}), ids({600}, 50), f32({600, 40})}},
+      {"embedding_sum", {f32({50, 413}), ids({71, 30}, 50), f32({71, 30})}},
+      {"embedding_sum", {f32({50, 40}), ids({9000}, 50), f32({9000})}},
+      {"embedding_sum_grad",
+       {ids({7, 300}, 50), f32({7, 300}), f32({7, 413})},
+       {{"rows", int64_t{50}}}},
+      {"embedding_sum_grad_accumulate",
+       {f32({50, 40}), ids({60, 10}, 50), f32({60, 10}), f32({60, 40})}},
+      {"embedding_sum_grad_weights", {f32({50, 413}), ids({71, 30}, 50), f32({71, 413})}},
       {"accumulate", {f32({20001}), f32({20001})}},
       {"set_zero", {f32({20001})}},
       {"global_norm", {positive({}), positive({}), positive({})}, {{"max_norm", 1.0}}},
@@ -332,6 +340,8 @@ TEST(CpuKernels, An_id_out_of_range_is_bad_data) {
     Operand bad = ids({30}, 50);
     bad.low = bad.high = low;
     EXPECT_EQ(run_on_cpu({"embedding", {f32({50, 4}), bad}}, 2).code, ErrorCode::bad_data);
+    EXPECT_EQ(run_on_cpu({"embedding_sum", {f32({50, 4}), bad, f32({30})}}, 2).code,
+              ErrorCode::bad_data);
     EXPECT_EQ(run_on_cpu({"embedding_grad", {bad, f32({30, 4})}, {{"rows", int64_t{50}}}}, 2).code,
               ErrorCode::bad_data);
     EXPECT_EQ(run_on_cpu({"embedding_grad_accumulate", {f32({50, 4}), bad, f32({30, 4})}}, 2).code,

@@ -44,8 +44,8 @@ SequenceModel build_mlp_classifier(GraphBuilder& builder, const MlpConfig& confi
   const int64_t width =
       config.embedding_size > 0 ? config.embedding_size : config.hidden_sizes.front();
   const ValueId is_there = cast(builder, model.attention_mask, DType::f32);
-  ValueId x = nn::embedding_sum(builder, "embeddings", model.input_ids, is_there,
-                                config.vocab_size, width);
+  ValueId x =
+      nn::embedding_sum(builder, "embeddings", model.input_ids, is_there, config.vocab_size, width);
   {
     const ScopeGuard scope(builder, "embeddings");
     x = nn::dropout(builder, mean_of(builder, x, is_there), model.rng, config.dropout);

@@ -143,8 +143,7 @@ std::unique_ptr<Kernel> create_embedding_sum(const NodeSpec& spec, const CpuCont
   const int64_t columns = spec.inputs[0].shape[1];
   const int64_t blocks = (columns + kCodedBlock - 1) / kCodedBlock;
   const int64_t sums = columns == 0 ? 0 : element_count(spec.outputs[0]) / columns;
-  return make_kernel([=, type = spec.inputs[0],
-                      threads = context.threads](const Launch& launch) {
+  return make_kernel([=, type = spec.inputs[0], threads = context.threads](const Launch& launch) {
     const CodedWeight weight = weight_of(launch, type, 0, 3);
     const auto* ids = input<int32_t>(launch, 1);
     bool is_valid = true;

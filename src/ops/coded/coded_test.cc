@@ -41,10 +41,10 @@ std::vector<OpCase> coded_cases() {
   };
   const auto sums = [](std::string name, CaseInput weight, CaseInput ids, CaseInput scale) {
     CaseInput weights = f32_normal(ids.type.shape);
-    return OpCase{.op = "coded_embedding_sum",
-                  .name = std::move(name),
-                  .inputs = {std::move(weight), std::move(ids), std::move(weights),
-                             std::move(scale)}};
+    return OpCase{
+        .op = "coded_embedding_sum",
+        .name = std::move(name),
+        .inputs = {std::move(weight), std::move(ids), std::move(weights), std::move(scale)}};
   };
   std::vector<OpCase> cases = {
       product("plain", f32_normal({3, 5}), codes({5, 2}), scales({5, 1}), absent()),

@@ -107,8 +107,8 @@ std::vector<ValueId> vjp(const VjpArgs& args) { return {table_gradient(args), kN
 std::vector<ValueId> vjp_sum(const VjpArgs& args) {
   std::vector<ValueId> gradients = {table_gradient_of_sum(args), kNone, kNone};
   if (args.wants[2])
-    gradients[2] = args.builder.op1("embedding_sum_grad_weights",
-                                    {args.in(0), args.in(1), args.dy[0]});
+    gradients[2] =
+        args.builder.op1("embedding_sum_grad_weights", {args.in(0), args.in(1), args.dy[0]});
   return gradients;
 }
 
@@ -133,7 +133,6 @@ Cost cost_accumulate(const CostArgs& args) {
           .bytes_read = 2 * bytes + static_cast<double>(byte_count(args.inputs[1])),
           .bytes_written = bytes};
 }
-
 
 // The rows of a table that so many ids name, as far as they are different ones.
 double bytes_of_rows(const TensorType& table, const TensorType& ids) {
@@ -197,44 +196,46 @@ std::vector<RateProbe> accumulate_probes() {
   });
 }
 
-// As those of rows, and one with many more ids than the table has rows.
+// Few ids, many, and several for each row of the table: most of their rows come from the caches.
+template <class Probe>
+std::vector<RateProbe> of_sums(const Probe& probe) {
+  return {probe(Shape{2, 16}), probe(Shape{96, 16}), probe(Shape{128, 128})};
+}
 std::vector<RateProbe> sum_probes() {
-  const auto probe = [](int64_t table, Shape ids) {
-    return RateProbe{{probes::matrix(table), probes::i32(ids), probes::f32(ids)},
+  return of_sums([](const Shape& ids) {
+    return RateProbe{{probes::matrix(kProbedTable), probes::i32(ids), probes::f32(ids)},
                      {},
                      RateBasis::both,
-                     table};
-  };
-  return {probe(kProbedTable, {2, 16}), probe(kProbedTable, {96, 16}), probe(2048, {64, 128})};
+                     kProbedTable};
+  });
 }
 std::vector<RateProbe> sum_grad_probes() {
-  const auto probe = [](int64_t table, Shape ids) {
+  const auto probe = [](int64_t table, const Shape& ids) {
     return RateProbe{{probes::i32(ids), probes::f32(ids), probes::matrix(ids[0])},
                      {{"rows", table}},
                      RateBasis::both,
                      table};
   };
-  return {probe(kProbedTable, {2, 16}), probe(kProbedTable, {96, 16}), probe(512, {96, 16}),
-          probe(2048, {64, 128})};
+  std::vector<RateProbe> all = of_sums([&](const Shape& ids) { return probe(kProbedTable, ids); });
+  all.push_back(probe(512, {96, 16}));
+  return all;
 }
 std::vector<RateProbe> sum_accumulate_probes() {
-  const auto probe = [](int64_t table, Shape ids) {
+  return of_sums([](const Shape& ids) {
     return RateProbe{
-        {probes::matrix(table), probes::i32(ids), probes::f32(ids), probes::matrix(ids[0])},
+        {probes::matrix(kProbedTable), probes::i32(ids), probes::f32(ids), probes::matrix(ids[0])},
         {},
         RateBasis::both,
-        table};
-  };
-  return {probe(kProbedTable, {2, 16}), probe(kProbedTable, {96, 16}), probe(2048, {64, 128})};
+        kProbedTable};
+  });
 }
 std::vector<RateProbe> sum_grad_weights_probes() {
-  const auto probe = [](int64_t table, Shape ids) {
-    return RateProbe{{probes::matrix(table), probes::i32(ids), probes::matrix(ids[0])},
+  return of_sums([](const Shape& ids) {
+    return RateProbe{{probes::matrix(kProbedTable), probes::i32(ids), probes::matrix(ids[0])},
                      {},
                      RateBasis::both,
-                     table};
-  };
-  return {probe(kProbedTable, {2, 16}), probe(kProbedTable, {96, 16}), probe(2048, {64, 128})};
+                     kProbedTable};
+  });
 }
 
 std::optional<CodedForm> coded_form(const Attrs& attrs) {

@@ -14,9 +14,9 @@
 // and per_sample_weights). A weight of 0 adds nothing, whatever its row holds. No row is stored
 // between table and sum, so all is f32 also where a network computes in 16 bits.
 // embedding_sum_grad(ids, weights, dy (..., H)) {rows} -> (rows, H): weights[t] dy added to row
-// ids[t]; embedding_sum_grad_accumulate(acc (V, H), ids, weights, dy) adds it to acc in acc's bytes.
-// embedding_sum_grad_weights(table, ids, dy) -> (..., T): the product of row ids[t] with dy. The
-// gradients keep ids, that of the table the weights, that of the weights the table.
+// ids[t]; embedding_sum_grad_accumulate(acc (V, H), ids, weights, dy) adds it to acc in acc's
+// bytes. embedding_sum_grad_weights(table, ids, dy) -> (..., T): the product of row ids[t] with dy.
+// The gradients keep ids, that of the table the weights, that of the weights the table.
 #pragma once
 
 #include <optional>

@@ -99,10 +99,9 @@ struct Sums {
 };
 
 Sums sums_of(const TensorType& table, const TensorType& ids) {
-  Sums sums{.lookup = {.rows = table.shape[0],
-                       .width = table.shape[1],
-                       .count = element_count(ids)},
-            .tokens = ids.shape.back()};
+  Sums sums{
+      .lookup = {.rows = table.shape[0], .width = table.shape[1], .count = element_count(ids)},
+      .tokens = ids.shape.back()};
   for (size_t axis = 0; axis + 1 < ids.shape.size(); ++axis) sums.count *= ids.shape[axis];
   return sums;
 }
