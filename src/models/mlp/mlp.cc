@@ -43,7 +43,11 @@ SequenceModel build_mlp_classifier(GraphBuilder& builder, const MlpConfig& confi
     model.rng = builder.input(kRandomKey, {DType::i64, {3}});
   const int64_t width =
       config.embedding_size > 0 ? config.embedding_size : config.hidden_sizes.front();
-  const ValueId is_there = cast(builder, model.attention_mask, DType::f32);
+  ValueId is_there = kNone;
+  {
+    const ScopeGuard scope(builder, "embeddings");
+    is_there = cast(builder, model.attention_mask, DType::f32);
+  }
   ValueId x =
       nn::embedding_sum(builder, "embeddings", model.input_ids, is_there, config.vocab_size, width);
   {
