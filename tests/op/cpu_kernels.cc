@@ -226,9 +226,8 @@ CpuRun run_kernel(const Kernel& kernel, int64_t scratch_bytes, const CaseGraph& 
   return result;
 }
 
-std::vector<std::vector<double>> error_bounds(const CaseGraph& graph) {
+std::vector<std::vector<double>> error_bounds(const CaseGraph& graph, double epsilon) {
   constexpr int kTrials = 6;
-  constexpr double kEpsilon = std::numeric_limits<float>::epsilon() / 2;
   constexpr double kFactor = 4;  // roundings of a few operations an element
   constexpr double kTensorShare =
       0.25;  // an element may also carry roundings of its larger neighbours
@@ -242,7 +241,7 @@ std::vector<std::vector<double>> error_bounds(const CaseGraph& graph) {
     for (auto& [id, data] : moved) {
       const DType dtype = g.type(id).dtype;
       if (!is_floating(dtype)) continue;
-      for (double& x : data) x *= 1 + kEpsilon * (random.next() % 2 == 0 ? 1 : -1);
+      for (double& x : data) x *= 1 + epsilon * (random.next() % 2 == 0 ? 1 : -1);
     }
     const RefValues values = evaluate(g, moved);
     for (size_t i = 0; i < graph.outputs.size(); ++i) {
@@ -265,7 +264,7 @@ std::vector<std::vector<double>> error_bounds(const CaseGraph& graph) {
     for (size_t j = 0; j < values.size(); ++j) {
       sensitivity[i][j] =
           kFactor * growth *
-              (sensitivity[i][j] + kEpsilon * (std::abs(values[j]) + kTensorShare * largest)) +
+              (sensitivity[i][j] + epsilon * (std::abs(values[j]) + kTensorShare * largest)) +
           std::numeric_limits<float>::min();
     }
   }

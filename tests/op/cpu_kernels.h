@@ -35,9 +35,12 @@ struct CpuRun {
 [[nodiscard]] std::vector<double> decode(const TensorType& type,
                                          const std::vector<std::byte>& bytes);
 
-/// For every element of every output: how far a backward stable f32 kernel may be from the
-/// reference. Computed from the reference's own sensitivity to rounding of the inputs, the size of
-/// the result and the length of its sums.
-[[nodiscard]] std::vector<std::vector<double>> error_bounds(const CaseGraph& graph);
+/// Half a place of f32.
+inline constexpr double kEpsilonF32 = 0x1p-24;
+/// For every element of every output: how far a backward stable kernel that rounds to half places
+/// of `epsilon` may be from the reference. Computed from the reference's own sensitivity to
+/// rounding of the inputs, the size of the result and the length of its sums.
+[[nodiscard]] std::vector<std::vector<double>> error_bounds(const CaseGraph& graph,
+                                                            double epsilon = kEpsilonF32);
 
 }  // namespace snug

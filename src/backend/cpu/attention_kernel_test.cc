@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 
 #include "backend/cpu/one_kernel_test.h"
+#include "backend/cpu/onednn.h"
 
 namespace snug {
 namespace {
@@ -40,6 +42,26 @@ OneKernel forward(const Size& size, double rate, const std::vector<double>& mask
     one.add({DType::boolean, {size.samples, size.tokens}}, mask);
   }
   return rate > 0 ? one.add({DType::i64, {3}}, {99, 4, 1}) : one.add_absent();
+}
+
+std::vector<double> rounded_to_bf16(std::vector<double> values) {
+  for (double& x : values) x = static_cast<double>(to_f32(to_bf16(static_cast<float>(x))));
+  return values;
+}
+
+// The same with rows in 16 bits, of numbers that bf16 holds.
+OneKernel in_16_bits(const OneKernel& one, DType half = DType::bf16) {
+  OneKernel narrow(one.op, one.attrs);
+  for (size_t i = 0; i < one.data.size(); ++i) {
+    if (!one.types.has(i)) {
+      narrow.add_absent();
+    } else if (one.types[i].dtype == DType::f32) {
+      narrow.add({half, one.types[i].shape}, rounded_to_bf16(one.data[i]));
+    } else {
+      narrow.add(one.types[i], one.data[i]);
+    }
+  }
+  return narrow;
 }
 
 OneKernel backward(const OneKernel& one, const KernelOutputs& outputs,
@@ -128,15 +150,15 @@ std::vector<double> resize(const std::vector<double>& x, const Size& from, int64
   return y;
 }
 
-void check_padding(int64_t window) {
+void check_padding(int64_t window, const std::function<OneKernel(const OneKernel&)>& stored) {
   const Size tight{1, 37, 2, 20};
   for (const int64_t padded_tokens : {48, 128, 300}) {
     SCOPED_TRACE(padded_tokens);
     const Size padded{1, padded_tokens, 2, 20};
-    const OneKernel one = forward(tight, 0.1, {}, window);
+    const OneKernel one = stored(forward(tight, 0.1, {}, window));
     std::vector<double> mask(static_cast<size_t>(padded_tokens), 0);
     std::fill_n(mask.begin(), tight.tokens, 1.0);
-    OneKernel longer = forward(padded, 0.1, mask, window);
+    OneKernel longer = stored(forward(padded, 0.1, mask, window));
     for (size_t i = 0; i < 3; ++i) longer.data[i] = resize(one.data[i], tight, padded_tokens);
     const KernelOutputs outputs = run_on_cpu(one, 1);
     const KernelOutputs longer_outputs = run_on_cpu(longer, 1);
@@ -153,18 +175,169 @@ void check_padding(int64_t window) {
 }
 
 TEST(Attention_kernel, Padding_changes_no_bit) {
-  for (const int64_t window : {0, 9, 80}) check_padding(window);
+  for (const int64_t window : {0, 9, 80}) {
+    check_padding(window, [](const OneKernel& one) { return one; });
+    check_padding(window, [](const OneKernel& one) { return in_16_bits(one); });
+  }
 }
 
 TEST(Attention_kernel, Not_a_number_is_not_hidden) {
   const Size size{1, 20, 1, 8};
   for_each_target([&](const std::string& target) {
     SCOPED_TRACE(target);
-    OneKernel one = forward(size, 0, {});
-    one.data[1][5 * 8 + 2] = std::nan("");
-    const KernelOutputs outputs = run_on_cpu(one, 1);
-    for (const double o : outputs[0]) EXPECT_TRUE(std::isnan(o));
+    for (OneKernel one : {forward(size, 0, {}), in_16_bits(forward(size, 0, {}))}) {
+      one.data[1][5 * 8 + 2] = std::nan("");
+      const KernelOutputs outputs = run_on_cpu(one, 1);
+      for (const double o : outputs[0]) EXPECT_TRUE(std::isnan(o));
+    }
   });
+}
+
+// Forward and gradient of one size on bf16 operands.
+struct Bf16Run {
+  OneKernel one{""};
+  OneKernel grad{""};
+  KernelOutputs outputs;
+  KernelOutputs gradients;
+};
+
+// What the gradient reads is the same on every target: o and lse of the reference, as stored.
+Bf16Run run_bf16(const Size& size, double rate, const std::vector<double>& mask, int64_t window,
+                 int threads) {
+  Bf16Run run;
+  run.one = in_16_bits(forward(size, rate, mask, window));
+  run.outputs = run_on_cpu(run.one, threads);
+  KernelOutputs stored = run_on_reference(run.one);
+  stored[0] = rounded_to_bf16(stored[0]);
+  run.grad = backward(
+      run.one, stored,
+      rounded_to_bf16(OneKernel("")
+                          .add_normal({size.samples, size.tokens, size.heads * size.columns})
+                          .data[0]));
+  run.gradients = run_on_cpu(run.grad, threads);
+  return run;
+}
+
+// From what the reference has before it rounds to bf16 what it stores.
+std::vector<double> distances(const OneKernel& one, const KernelOutputs& found) {
+  OneKernel wide(one.op, one.attrs);
+  for (size_t i = 0; i < one.data.size(); ++i) {
+    if (!one.types.has(i)) {
+      wide.add_absent();
+    } else {
+      const TensorType& type = one.types[i];
+      wide.add({type.dtype == DType::bf16 ? DType::f32 : type.dtype, type.shape}, one.data[i]);
+    }
+  }
+  const KernelOutputs want = run_on_reference(wide);
+  std::vector<double> result;
+  for (size_t i = 0; i < want.size(); ++i) result.push_back(distance(found[i], want[i]));
+  return result;
+}
+
+// Products of bf16 against those of f32 on copies, which the other targets have.
+void check_bf16(const Size& size, double rate, const std::vector<double>& mask,
+                int64_t window = 0) {
+  SCOPED_TRACE(std::to_string(size.tokens) + " tokens, " + std::to_string(size.columns) +
+               " columns, window " + std::to_string(window));
+  constexpr double kOneRounding = 0x1p-9;  // of bf16: of probabilities, of their gradients
+  std::vector<double> of_f32[2];
+  for_each_target([&](const std::string& target) {
+    if (target != "AVX2") return;
+    const Bf16Run run = run_bf16(size, rate, mask, window, 2);
+    of_f32[0] = distances(run.one, run.outputs);
+    of_f32[1] = distances(run.grad, run.gradients);
+  });
+  const Bf16Run run = run_bf16(size, rate, mask, window, 2);
+  const std::vector<double> found[2] = {distances(run.one, run.outputs),
+                                        distances(run.grad, run.gradients)};
+  for (size_t op = 0; op < 2; ++op) {
+    ASSERT_EQ(found[op].size(), of_f32[op].size());
+    for (size_t i = 0; i < found[op].size(); ++i) {
+      EXPECT_LE(found[op][i], 2 * of_f32[op][i] + kOneRounding) << "op " << op << " output " << i;
+    }
+  }
+  EXPECT_LT(found[0][1], 3e-6);  // lse sums what was not rounded
+  for (const int threads : {1, 3}) {
+    const Bf16Run again = run_bf16(size, rate, mask, window, threads);
+    EXPECT_TRUE(again.outputs == run.outputs) << threads << " threads";
+    EXPECT_TRUE(again.gradients == run.gradients) << threads << " threads";
+  }
+}
+
+std::string chosen_kernel(const OneKernel& one) {
+  return make_cpu_backend({.threads = 2, .profile = default_profile()})->select(one.spec()).kernel;
+}
+
+TEST(Attention_kernel, Products_are_of_bf16_where_instructions_and_types_are) {
+  const OneKernel plain = forward({1, 5, 1, 8}, 0, {});
+  const OneKernel narrow = in_16_bits(plain);
+  const OneKernel grad = backward(narrow, {{}, {}}, {});
+  for_each_target([&](const std::string& target) {
+    SCOPED_TRACE(target);
+    const bool has_them = target == "AVX3" && has_bf16_products();
+    const std::string suffix = has_them ? "_products" : "";
+    EXPECT_EQ(chosen_kernel(narrow), "simd:attention_bf16" + suffix);
+    EXPECT_EQ(chosen_kernel(grad), "simd:attention_grad_bf16" + suffix);
+    EXPECT_EQ(chosen_kernel(plain), "simd:attention");
+    EXPECT_EQ(chosen_kernel(in_16_bits(plain, DType::f16)), "simd:attention_f16");
+  });
+}
+
+TEST(Attention_kernel, Products_of_bf16_agree_with_the_reference) {
+  if (!has_bf16_products()) GTEST_SKIP() << "this processor has none";
+  for (const int64_t tokens : {1, 2, 5, 129}) {
+    for (const int64_t columns : {1, 32, 33, 64, 80}) check_bf16({2, tokens, 2, columns}, 0, {});
+  }
+  const Size odd{2, 129, 2, 64};
+  check_bf16(odd, 0.1, prefix_mask(odd, 45));
+  check_bf16(odd, 0.2, prefix_mask(odd, 129));
+  const Size several_blocks{2, 300, 1, 5};
+  check_bf16(several_blocks, 0.1, prefix_mask(several_blocks, 290));
+  const Size wide{1, 135, 1, 200};
+  check_bf16(wide, 0.5, {});
+}
+
+TEST(Attention_kernel, Windows_of_bf16_agree_with_the_reference) {
+  if (!has_bf16_products()) GTEST_SKIP() << "this processor has none";
+  const Size several_blocks{2, 600, 1, 8};
+  for (const int64_t window : {1, 64, 100, 700}) {
+    check_bf16(several_blocks, 0, {}, window);
+    check_bf16(several_blocks, 0.1, prefix_mask(several_blocks, 410), window);
+  }
+  check_bf16({1, 50, 1, 32}, 0, {}, 9);  // one block of keys
+}
+
+TEST(Attention_kernel, Where_every_key_is_masked_all_is_zero_in_bf16) {
+  const Size size{2, 129, 1, 64};
+  const Bf16Run run = run_bf16(size, 0.1, std::vector<double>(2 * 129, 0), 0, 2);
+  for (const KernelOutputs& outputs : {run.outputs, run.gradients}) {
+    for (const std::vector<double>& values : outputs)
+      EXPECT_EQ(values, std::vector<double>(values.size(), 0.0));
+  }
+}
+
+// The kernel on copies has the scratch that budgets were found with.
+TEST(Attention_kernel, Products_of_bf16_need_no_more_scratch) {
+  const auto backend = make_cpu_backend({.threads = 2, .profile = default_profile()});
+  for (const int64_t tokens : {1, 2, 15, 17, 64, 65, 128, 129, 400}) {
+    for (const int64_t columns : {1, 2, 5, 16, 33, 64, 80, 130}) {
+      for (const int64_t window : {0, 1, 70}) {
+        SCOPED_TRACE(std::to_string(tokens) + " tokens, " + std::to_string(columns) + " columns");
+        const OneKernel one = forward({2, tokens, 2, columns}, 0, {}, window);
+        const auto scratch = [&](DType half) {
+          const OneKernel narrow = in_16_bits(one, half);
+          const OneKernel grad = backward(narrow, {{}, {}}, {});
+          return std::pair(backend->select(narrow.spec()).scratch_bytes,
+                           backend->select(grad.spec()).scratch_bytes);
+        };
+        const auto products = scratch(DType::bf16);
+        const auto copies = scratch(DType::f16);
+        EXPECT_LE(products.first, copies.first);
+        EXPECT_LE(products.second, copies.second);
+      }
+    }
+  }
 }
 
 TEST(Attention_kernel, Scratch_holds_no_square_of_tokens) {

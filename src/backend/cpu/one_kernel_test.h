@@ -131,7 +131,7 @@ inline std::vector<std::vector<std::byte>> run_on_cpu_to_bytes(const OneKernel& 
   return result;
 }
 
-/// The same with outputs of f32 and codes, as numbers.
+/// The same with outputs of floats and codes, as numbers.
 inline KernelOutputs run_on_cpu(const OneKernel& one, int threads,
                                 std::pair<int, int> placed = {-1, -1}) {
   KernelOutputs result;
@@ -141,6 +141,14 @@ inline KernelOutputs run_on_cpu(const OneKernel& one, int threads,
       std::vector<double> codes;
       for (const std::byte code : bytes) codes.push_back(static_cast<double>(code));
       result.push_back(std::move(codes));
+      continue;
+    }
+    if (types[result.size()].dtype == DType::bf16) {
+      std::vector<Bf16> stored(bytes.size() / sizeof(Bf16));
+      std::memcpy(stored.data(), bytes.data(), bytes.size());
+      std::vector<double> values;
+      for (const Bf16 value : stored) values.push_back(static_cast<double>(to_f32(value)));
+      result.push_back(std::move(values));
       continue;
     }
     std::vector<float> values(bytes.size() / sizeof(float));

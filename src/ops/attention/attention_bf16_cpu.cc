@@ -90,8 +90,9 @@ SNUG_BF16_ATTR HWY_INLINE void softmax_bf16_row(float* scores, const float* limi
 }
 
 // o = sums / totals and lse = largest + log(totals), or zeros where no key is visible.
-HWY_INLINE void finish_bf16_queries(const AttentionShape& shape, const Bf16ForwardScratch& scratch,
-                                    int64_t count, uint16_t* o, float* lse) {
+SNUG_BF16_ATTR HWY_INLINE void finish_bf16_queries(const AttentionShape& shape,
+                                                   const Bf16ForwardScratch& scratch, int64_t count,
+                                                   uint16_t* o, float* lse) {
   const int64_t lanes = lanes_f32();
   const int64_t stride = vectors_of(shape.columns) * lanes;
   for (int64_t i = 0; i < count; ++i) {
@@ -124,9 +125,8 @@ SNUG_BF16_ATTR void bf16_attention_unit(const AttentionShape& shape, const Bf16A
   if (is_windowed) std::fill_n(scratch.largest, count, -std::numeric_limits<float>::infinity());
   if (is_windowed || visible.begin >= visible.end)
     std::fill_n(scratch.sums, count * sum_stride, 0.0F);
-  Bf16Dropout dropout{.has_dropout = shape.has_dropout,
-                      .row = {},
-                      .rule = {shape.threshold, shape.keep_scale}};
+  Bf16Dropout dropout{
+      .has_dropout = shape.has_dropout, .row = {}, .rule = {shape.threshold, shape.keep_scale}};
   if (shape.has_dropout) {
     dropout.row =
         philox_row(static_cast<uint64_t>(data.rng[0]), static_cast<uint32_t>(data.rng[2] + sample),

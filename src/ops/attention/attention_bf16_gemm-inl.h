@@ -100,8 +100,8 @@ SNUG_BF16_ATTR HWY_NOINLINE void multiply_pairs_tile(PairOperand a, const uint32
     b += kVectors * lanes;
     HWY_UNROLL(8)
     for (int64_t i = 0; i < kRows; ++i) {
-      const Pairs factor = broadcast_pair(
-          a.data + (kColumns ? p * a.stride + 2 * i : i * a.stride + 2 * p));
+      const Pairs factor =
+          broadcast_pair(a.data + (kColumns ? p * a.stride + 2 * i : i * a.stride + 2 * p));
       HWY_UNROLL(8)
       for (int64_t v = 0; v < kVectors; ++v) sum[i][v] = add_dot(sum[i][v], factor, row[v]);
     }
@@ -182,8 +182,8 @@ HWY_INLINE void pack_row_pairs(const uint16_t* src, int64_t stride, int64_t dept
         const int64_t left = columns - v * lanes;
         const auto load = [&](int64_t row) HWY_ATTR {
           const uint16_t* at = src + row * stride + v * lanes;
-          return hn::PromoteTo(
-              wide, left >= lanes ? hn::LoadU(narrow, at) : load_tail(narrow, at, left));
+          return hn::PromoteTo(wide,
+                               left >= lanes ? hn::LoadU(narrow, at) : load_tail(narrow, at, left));
         };
         Pairs pairs = load(p);
         if (p + 1 < depth) pairs = hn::Or(pairs, hn::ShiftLeft<16>(load(p + 1)));
@@ -210,8 +210,8 @@ HWY_INLINE void pack_pairs_transposed(const uint16_t* src, int64_t stride, int64
     const auto is_present = hn::FirstN(d, static_cast<size_t>(present));
     const float* rows[hn::MaxLanes(F32())];
     for (int64_t i = 0; i < lanes; ++i) {
-      rows[i] = reinterpret_cast<const float*>(
-          src + (vector * lanes + std::min(i, present - 1)) * stride);
+      rows[i] = reinterpret_cast<const float*>(src + (vector * lanes + std::min(i, present - 1)) *
+                                                         stride);
     }
     const int64_t whole = depth / 8 * 4;
     transpose_rows(rows, whole, [=](V32 v, int64_t p) HWY_ATTR {
@@ -231,14 +231,18 @@ HWY_INLINE void pack_pairs_transposed(const uint16_t* src, int64_t stride, int64
   }
 }
 
-/// dst[i] = src[i] * factor, rounded.
-HWY_INLINE void put_bf16_row(const float* src, V32 factor, int64_t columns, uint16_t* dst) {
+/// dst[i] = src[i] * factor, rounded to the nearest even.
+SNUG_BF16_ATTR HWY_INLINE void put_bf16_row(const float* src, V32 factor, int64_t columns,
+                                            uint16_t* dst) {
   const int64_t lanes = lanes_f32();
-  auto* to = reinterpret_cast<Bf16*>(dst);
-  for (int64_t i = 0; i < columns; i += lanes) {
-    const int64_t count = columns - i >= lanes ? -1 : columns - i;
-    store_at(hn::Mul(load_at(src, i, count), factor), to, i, count);
-  }
+  const auto rounded = [&](V32 v) SNUG_BF16_ATTR {
+    return hn::Vec<U16>{__builtin_bit_cast(__m256i, _mm512_cvtneps_pbh(hn::Mul(v, factor).raw))};
+  };
+  int64_t i = 0;
+  for (; i + lanes <= columns; i += lanes)
+    hn::StoreU(rounded(hn::LoadU(F32(), src + i)), U16(), dst + i);
+  if (i < columns)
+    store_tail(rounded(load_tail(F32(), src + i, columns - i)), U16(), dst + i, columns - i);
 }
 
 /// As prefetch_row().

@@ -83,19 +83,19 @@ SNUG_BF16_ATTR HWY_INLINE void grad_pair_step(const Bf16GradUnit& unit, const Pa
         ds[i][j] = hn::Zero(d);
         continue;
       }
-      const V32 s = hn::Min(hn::Mul(load(2 * i, v + j), scale),
-                            hn::LoadU(d, rows.limits + (v + j) * lanes));
+      const V32 s =
+          hn::Min(hn::Mul(load(2 * i, v + j), scale), hn::LoadU(d, rows.limits + (v + j) * lanes));
       const V32 plain = exp_flushed(hn::Sub(s, hn::Set(d, rows.shift[i])));
-      const V32 slope =
-          hn::MulSub(load(2 * i + 1, v + j), factor[j], hn::Set(d, rows.center[i]));
+      const V32 slope = hn::MulSub(load(2 * i + 1, v + j), factor[j], hn::Set(d, rows.center[i]));
       p[i][j] = hn::Mul(plain, factor[j]);
       ds[i][j] = hn::Mul(plain, slope);
     }
   }
-  const auto row = [&](int64_t i) { return reinterpret_cast<uint32_t*>(rows.first + i * rows.stride); };
+  const auto row = [&](int64_t i) {
+    return reinterpret_cast<uint32_t*>(rows.first + i * rows.stride);
+  };
   hn::StoreU(round_both(ds[0][0], ds[0][1]), du, row(1) + v * lanes / 2);
-  if constexpr (kSecondRow)
-    hn::StoreU(round_both(ds[1][0], ds[1][1]), du, row(3) + v * lanes / 2);
+  if constexpr (kSecondRow) hn::StoreU(round_both(ds[1][0], ds[1][1]), du, row(3) + v * lanes / 2);
   HWY_UNROLL(2)
   for (int64_t j = 0; j < (kSecondVector ? 2 : 1); ++j) {
     const int64_t at = (v + j) * lanes;
@@ -110,14 +110,14 @@ SNUG_BF16_ATTR HWY_NOINLINE void grad_pair_rows(const Bf16GradUnit& unit, const 
   const SideBySide order = side_by_side();
   const hn::Vec<U64> offsets = philox_lanes();
   int64_t v = 0;
-  for (; v + 2 <= vectors; v += 2)
-    grad_pair_step<kSecondRow, true>(unit, rows, order, offsets, v);
+  for (; v + 2 <= vectors; v += 2) grad_pair_step<kSecondRow, true>(unit, rows, order, offsets, v);
   if (v < vectors) grad_pair_step<kSecondRow, false>(unit, rows, order, offsets, v);
 }
 
 // Padded rows of D columns to rows of the head, rounded.
-HWY_INLINE void put_bf16_rows(const Bf16GradUnit& unit, const float* src, int64_t stride,
-                              float scale, int64_t first, int64_t rows, uint16_t* dst) {
+SNUG_BF16_ATTR HWY_INLINE void put_bf16_rows(const Bf16GradUnit& unit, const float* src,
+                                             int64_t stride, float scale, int64_t first,
+                                             int64_t rows, uint16_t* dst) {
   uint16_t* to = dst + unit.base + first * unit.shape.stride();
   for (int64_t i = 0; i < rows; ++i)
     put_bf16_row(src + i * stride, constant(scale), unit.shape.columns,
@@ -135,8 +135,8 @@ HWY_INLINE void put_bf16_deltas(const Bf16GradUnit& unit) {
     const int64_t row = unit.base + i * unit.shape.stride();
     const auto* o = reinterpret_cast<const Bf16*>(unit.data.o + row);
     const auto* diff_o = reinterpret_cast<const Bf16*>(unit.data.diff_o + row);
-    unit.scratch.delta[i] = sum_vectors(
-        unit.shape.columns, [&](int64_t at, int64_t count) HWY_ATTR {
+    unit.scratch.delta[i] =
+        sum_vectors(unit.shape.columns, [&](int64_t at, int64_t count) HWY_ATTR {
           return hn::Mul(load_at(diff_o, at, count), load_at(o, at, count));
         });
   }
@@ -144,8 +144,8 @@ HWY_INLINE void put_bf16_deltas(const Bf16GradUnit& unit) {
 
 // Queries [first, first + rows) against the packed keys [key, key + keys). `is_first`: they are the
 // first that meet these keys.
-HWY_NOINLINE void bf16_grad_tile(const Bf16GradUnit& unit, int64_t key, int64_t keys, int64_t first,
-                                 int64_t rows, bool is_first) {
+SNUG_BF16_ATTR HWY_NOINLINE void bf16_grad_tile(const Bf16GradUnit& unit, int64_t key, int64_t keys,
+                                                int64_t first, int64_t rows, bool is_first) {
   const AttentionShape& shape = unit.shape;
   const Bf16GradScratch& scratch = unit.scratch;
   const int64_t width = shape.stride();
@@ -206,8 +206,9 @@ HWY_NOINLINE void bf16_grad_tile(const Bf16GradUnit& unit, int64_t key, int64_t 
   }
 }
 
-void bf16_attention_grad_unit(const AttentionShape& shape, const Bf16AttentionData& data,
-                              int64_t sample, int64_t head, float* memory) {
+SNUG_BF16_ATTR void bf16_attention_grad_unit(const AttentionShape& shape,
+                                             const Bf16AttentionData& data, int64_t sample,
+                                             int64_t head, float* memory) {
   const Bf16GradScratch scratch(shape, grad_blocks(shape), memory);
   const AttentionBlocks& blocks = scratch.blocks;
   const int64_t width = shape.stride();
@@ -245,8 +246,7 @@ void bf16_attention_grad_unit(const AttentionShape& shape, const Bf16AttentionDa
     pack_pairs_transposed(data.v + at, width, keys, shape.columns, scratch.values_transposed);
     pack_row_pairs(data.k + at, width, keys, shape.columns, scratch.keys);
     for (int64_t first = begin; first < end; first += blocks.queries) {
-      bf16_grad_tile(unit, key, keys, first, std::min(blocks.queries, end - first),
-                     first == begin);
+      bf16_grad_tile(unit, key, keys, first, std::min(blocks.queries, end - first), first == begin);
     }
     unit.next = -1;  // asked for once
     put_bf16_rows(unit, scratch.diff_k, unit.stride, shape.scale, key, keys, data.diff_k);
