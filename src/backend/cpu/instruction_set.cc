@@ -85,7 +85,7 @@ std::string onednn_name(InstructionSet set) {
 
 // Highway's targets are bits, the best of them the lowest.
 void hold_own_kernels_to(InstructionSet set) {
-  if (set >= InstructionSet::avx512) return;  // no kernel of ours needs more
+  if (set >= InstructionSet::avx512) return;  // what needs more asks instruction_set()
   const int64_t above = set == InstructionSet::avx2 ? HWY_AVX2 - 1 : 2 * HWY_AVX2 - 1;
   const int64_t supported = hwy::SupportedTargets();
   // What the program took away itself stays away.
