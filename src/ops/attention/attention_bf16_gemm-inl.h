@@ -146,13 +146,15 @@ HWY_NOINLINE void multiply_pairs(int64_t rows, int64_t columns, int64_t depth, P
       const PairOperand from{a.data + (kColumns ? p * a.stride : 2 * p), a.stride};
       const uint32_t* rows_of_b = panel + p * count * lanes;
       const bool adds = accumulates || p > 0;
-      const auto multiply = [&](auto function) {
-        function(rows, from, rows_of_b, part, to, c_stride, adds);
-      };
-      if (count == 4) multiply(multiply_pairs_panel<4, kColumns>);
-      if (count == 3) multiply(multiply_pairs_panel<3, kColumns>);
-      if (count == 2) multiply(multiply_pairs_panel<2, kColumns>);
-      if (count == 1) multiply(multiply_pairs_panel<1, kColumns>);
+      if (count == 4) {
+        multiply_pairs_panel<4, kColumns>(rows, from, rows_of_b, part, to, c_stride, adds);
+      } else if (count == 3) {
+        multiply_pairs_panel<3, kColumns>(rows, from, rows_of_b, part, to, c_stride, adds);
+      } else if (count == 2) {
+        multiply_pairs_panel<2, kColumns>(rows, from, rows_of_b, part, to, c_stride, adds);
+      } else {
+        multiply_pairs_panel<1, kColumns>(rows, from, rows_of_b, part, to, c_stride, adds);
+      }
     }
   }
 }
