@@ -246,7 +246,7 @@ class PaddingFlow {
       count(node.inputs[0], inner_a, "sums up products over");
   }
 
-  // Of rows by id, over the last axis of ids and weights.
+  // A sum of rows by id, over the last axis of ids and weights.
   void weighted_sum(const Node& node) {
     const ValueId ids = node.inputs[1];
     const ValueId weights = node.inputs[2];

@@ -14,7 +14,7 @@ void require_table(const InferArgs& args) {
   require_rank(args, 0, 2, "table");
 }
 
-// Of a sum, behind its ids.
+// The weights of a sum, behind its ids.
 void require_weights(const InferArgs& args, size_t ids) {
   require_dtype(args, ids + 1, DType::f32, "weights");
   require_shape(args, ids + 1, args.inputs[ids].shape, "weights");
@@ -139,7 +139,7 @@ double bytes_of_rows(const TensorType& table, const TensorType& ids) {
   const double bytes = element_flops(ids, static_cast<double>(table.shape[1] * 4));
   return std::min(bytes, element_flops(table, 4));
 }
-// Of a sum: what is computed for every id, and the operands but the table.
+// What a sum costs: what is computed for every id, and the operands but the table.
 Cost cost_of_sum(const CostArgs& args, const TensorType& table, size_t ids) {
   Cost cost{.flops = element_flops(args.inputs[ids], 2 * static_cast<double>(table.shape[1]))};
   for (size_t i = ids; i < args.inputs.size(); ++i)
