@@ -82,6 +82,8 @@ class Backend {
   /// what caches save is lost.
   [[nodiscard]] virtual double share_from_memory(double /*bytes*/) const { return 0; }
   [[nodiscard]] virtual WeightPanels weight_panels() const { return {}; }
+  /// Products of at most so many rows may take more scratch than those of more rows.
+  [[nodiscard]] virtual int64_t few_rows() const { return 0; }
   /// Throws Error{unsupported} with the reasons of every kernel that refused.
   [[nodiscard]] virtual KernelChoice select(const NodeSpec& spec) const = 0;
   [[nodiscard]] virtual std::unique_ptr<Kernel> create(const NodeSpec& spec) const = 0;

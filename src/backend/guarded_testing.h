@@ -155,6 +155,7 @@ class GuardedBackend final : public Backend {
     return computes_->share_from_memory(bytes);
   }
   [[nodiscard]] WeightPanels weight_panels() const override { return computes_->weight_panels(); }
+  [[nodiscard]] int64_t few_rows() const override { return computes_->few_rows(); }
   [[nodiscard]] KernelChoice select(const NodeSpec& spec) const override {
     return computes_->select(spec);
   }

@@ -64,6 +64,15 @@ bool may_need_more_for_less(const Graph& graph) {
                      [](const Value& value) { return is_half(value.type.dtype); });
 }
 
+// Whether a product may have so few rows: rows of a batch, and of each the tokens.
+bool has_few_rows(const compile::ProgramShape& shape, int64_t few_rows) {
+  const auto is_few = [&](int64_t length) { return shape.rows * length <= few_rows; };
+  if (!shape.lengths.has_names()) return is_few(shape.lengths.of());
+  const auto& lengths = shape.lengths.by_name();
+  return std::any_of(lengths.begin(), lengths.end(),
+                     [&](const auto& length) { return is_few(length.second); });
+}
+
 // Building another form of an extremely long program would take as long as planning one.
 bool may_pack(const RunPlanRequest& request, const Graph& graph) {
   return request.packs_weights.value_or(true) &&
@@ -173,12 +182,13 @@ void SplitBuilder::meet_shorter_rows() {
       may_need_more_for_less(request_.trains ? split_.evaluation->graph : graph());
   for (size_t i = 0; i + 1 < request_.lengths.size(); ++i) {
     const compile::ProgramShape shape{shape_.rows, request_.lengths[i]};
-    if (counts_evaluation) {
+    const bool is_small = has_few_rows(shape, backend_.few_rows());
+    if (counts_evaluation || is_small) {
       Graph shorter = build_eval_graph(request_.network, shape, split_.serves_evaluation);
       make_room_for(
           plain_program(request_, "eval", std::move(shorter), shape.lengths, backend_).plan);
     }
-    if (counts_training) {
+    if (counts_training || (is_small && request_.trains)) {
       const Graph shorter =
           compile::build_train_graph(request_.network, recipe_, shape, split_.accumulation_steps);
       plan::take_scratch_of_part(

@@ -38,6 +38,7 @@ class Packing final : public Backend {
     return cpu_->storage_bytes(type);
   }
   [[nodiscard]] WeightPanels weight_panels() const override { return cpu_->weight_panels(); }
+  [[nodiscard]] int64_t few_rows() const override { return cpu_->few_rows(); }
   // Products as small as these gain nothing.
   [[nodiscard]] KernelChoice select(const NodeSpec& spec) const override {
     KernelChoice choice = cpu_->select(spec);

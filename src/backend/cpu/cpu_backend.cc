@@ -66,12 +66,18 @@ class CpuBackend final : public Backend {
     return {panel_columns(), has_blocked_products() ? kFewProductRows : kMostPackedRows};
   }
 
+  // Those of more rows are oneDNN's.
+  [[nodiscard]] int64_t few_rows() const override {
+    return has_blocked_products() ? kFewProductRows : 0;
+  }
+
   [[nodiscard]] KernelChoice select(const NodeSpec& spec) const override {
     if (spec.op->callers_kernel != nullptr) return select_callers(spec);
     const CpuKernelDef* found = find(spec);
     if (found == nullptr) {
       KernelChoice choice = select_widened(*this, spec, *widened(spec));
       choice.rate = rate_kind(spec);
+      choice.fused = {};  // nodes that copy their operands have a kernel each
       return choice;
     }
     const CpuKernelDef& kernel = *found;
