@@ -345,7 +345,8 @@ std::span<const OpDef> embedding_ops() {
        .keeps = Keeps{.inputs = 0b111},
        .cost = cost_sum,
        .alias = never_in_place(),
-       .timing = {.finds = Finds::unwarmed, .probes = sum_probes},
+       // The table was last touched by its update, a step ago.
+       .timing = {.finds = Finds::nothing, .probes = sum_probes},
        .coded_form = coded_form_of_sum,
        .table_operand = table_of_gather,
        .row_flow = row_flow_of_sum},
