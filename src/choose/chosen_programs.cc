@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/units.h"
 #include "choose/plain_program.h"
+#include "choose/plan_split.h"
 #include "compile/backward.h"
 #include "compile/compile.h"
 #include "plan/frontier/shorter_net.h"
@@ -140,7 +141,7 @@ PlannedProgram ChosenPrograms::shorter_program(Graph graph, const Lengths& lengt
   plan::ScheduledPoint last{.schedule = {}, .strategy = chosen.strategy};
   for (const plan::Step& step : chosen.steps) last.schedule.push_back(step.op);
   if (follow(last, most_bytes, program)) return program;
-  const plan::Frontier frontier = plan::build_frontier(problem, plan::kQuickFrontier);
+  const plan::Frontier frontier = plan::build_frontier(problem, frontier_options(request_));
   std::optional<plan::Plan> fastest = plan::fastest_within(frontier, most_bytes);
   program.plan = fastest ? std::move(*fastest) : frontier.smallest();
   return program;

@@ -6,6 +6,10 @@
 
 namespace snug::choose {
 
+/// How the frontiers of a run are searched for. What planning takes is counted where the budget is
+/// the whole process's.
+[[nodiscard]] plan::FrontierOptions frontier_options(const RunPlanRequest& request);
+
 /// Finds its frontier: the saved plan or a named strategy where the request has one. `model`: a
 /// split whose schedules are taken over where the programs have the same ops, or the same but for
 /// packings; null to plan from scratch.

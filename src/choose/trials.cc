@@ -221,7 +221,7 @@ bool Variation::fits_by_likeness() {
       if (!plan(*split, 0)) continue;
     } else {
       split->frontier = plan::build_frontier_like(split->problem(), alike->problem(),
-                                                  *alike->frontier, plan::kQuickFrontier);
+                                                  *alike->frontier, frontier_options(request_));
     }
     const bool fits = best_within(candidates_of({split, 1}, request_), request_).has_value();
     if (alike != nullptr) split->frontier.reset();  // not what a run would find

@@ -23,6 +23,9 @@ struct FrontierOptions {
   int32_t grid_points = 80;          // nominal budgets tried between the smallest and keep-all
   int32_t improvement_rounds = 400;  // moves of the peak-driven search
   PlacementLimits placement = {.local_search_rounds = 8, .exact_search_nodes = 2'000};
+  /// Where the chain says little, the search over graphs helps. It takes memory of its own, and
+  /// whether it does follows from measured speeds, too: not where a budget holds the process.
+  bool searches_graphs = true;
 };
 /// For the many frontiers of one run: greedy placement nearly always reaches the load, and where it
 /// misses it by a few kilobytes another plan of the frontier costs less than the search.

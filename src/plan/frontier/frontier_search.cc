@@ -379,7 +379,7 @@ Frontier build_frontier(const Problem& problem, const FrontierOptions& options,
     if (!is_long(problem)) add_low_candidates(ordered.problem, shop, points, candidates);
   }
   if (!is_long(problem)) add_peak_candidates(shop, options, candidates);
-  if (problem.ops.size() <= kMostGraphOps && is_poor_chain(shop))
+  if (options.searches_graphs && problem.ops.size() <= kMostGraphOps && is_poor_chain(shop))
     add_graph_candidates(shop, candidates);
   // Measured as the given problem sums its seconds, so that equal runs have equal times to the bit.
   const auto in_given_ids = [&](const ScheduledPoint& point) {
