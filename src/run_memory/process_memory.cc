@@ -49,7 +49,7 @@ constexpr int64_t kBytesPerRowByte = 8;
 constexpr int64_t kLeastRowBytes = 256 * kKiB;
 constexpr int64_t kLeastImageBytes = 2 * kMiB;
 constexpr int64_t kStartupBytesPerToken = 512;        // of a tokenizer's file as a document
-constexpr int64_t kPlanningBytes = 1536 * kKiB;       // of a part of the longest program
+constexpr int64_t kPlanningBytes = 1728 * kKiB;       // of a part of the longest program
 constexpr int64_t kPlanningBytesForward = 96 * kKiB;  // of a part without a backward pass
 // The chain's table for layers that are kinds of blocks of their own, which has a limit.
 constexpr int64_t kPlanningBytesOfLayerPart = 2 * kMiB;

@@ -69,6 +69,8 @@ class Lstm(Case):
         speeds = common.set_rates(self.folder, {
             "": dict(per_call=1e-6, per_flop=0, per_byte=3e-11),
             "matmul": dict(per_call=5e-6, per_flop=2.2e-12, per_byte=1.5e-11),
+            # Several sums onto a gradient gain nothing in one kernel: the goals are about what runs again.
+            "matmul.tn": dict(per_call=1, per_flop=2.2e-12, per_byte=1.5e-11),
             "lstm_cell": dict(per_call=1e-6, per_flop=0, per_byte=4e-11),
             "lstm_cell_grad": dict(per_call=1e-6, per_flop=0, per_byte=4e-11)})
         values = dict(model="lstm", hidden_size=1024, num_hidden_layers=1, train_batch_size=32, micro_batch_size=32,
@@ -76,8 +78,7 @@ class Lstm(Case):
         whole = self.plan(memory="1TiB", env=speeds, **values)
         self.assertGreater(whole["keep_all_arena_bytes"], 800 << 20)
         fixed = whole["process_bytes"] + whole["resident_bytes"]
-        # Beside a keep-all whose sums onto gradients run as few kernels.
-        for share, most in ((0.05, 0.34), (0.01, 0.70)):
+        for share, most in ((0.05, 0.33), (0.01, 0.70)):
             budget = int(fixed + share * whole["keep_all_arena_bytes"]) // PAGE * PAGE
             plan = self.plan(memory=budget, env=speeds, **values)
             self.assertLessEqual(plan["recompute_overhead"], most, share)

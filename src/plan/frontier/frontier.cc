@@ -46,8 +46,8 @@ ScheduledPoint measured(const Problem& problem, std::vector<OpId> schedule, std:
 }
 
 ScheduledPoint fused(const Problem& problem, ScheduledPoint point, int64_t most_bytes) {
-  const Liveness live = analyse(problem, point.schedule);
-  FusedSchedule found = fuse_steps(problem, point.schedule, live, most_bytes);
+  FusedSchedule found =
+      fuse_steps(problem, point.schedule, analyse(problem, point.schedule), most_bytes);
   if (found.fused.empty()) return point;
   const Liveness after = analyse(problem, found.schedule, found.fused);
   SNUG_CHECK(after.load_bytes <= most_bytes, "fused steps need more than they may");

@@ -17,13 +17,12 @@ constexpr size_t kMostKinds = 64;
 
 class Fuser {
  public:
-  Fuser(const Problem& problem, IndexSpan<const OpId> schedule, const Liveness& live,
-        int64_t most_bytes)
+  Fuser(const Problem& problem, IndexSpan<const OpId> schedule, Liveness live, int64_t most_bytes)
       : problem_(problem),
         schedule_(schedule),
         most_bytes_(most_bytes),
-        ranges_(live.ranges),
-        bytes_(live.step_bytes),
+        ranges_(std::move(live.ranges)),
+        bytes_(std::move(live.step_bytes)),
         newest_(problem.storages.size(), -1),
         read_by_(problem.storages.size(), 0),
         written_by_(problem.storages.size(), 0),
@@ -170,9 +169,9 @@ class Fuser {
 
 }  // namespace
 
-FusedSchedule fuse_steps(const Problem& problem, IndexSpan<const OpId> schedule,
-                         const Liveness& live, int64_t most_bytes) {
-  return Fuser(problem, schedule, live, most_bytes).run();
+FusedSchedule fuse_steps(const Problem& problem, IndexSpan<const OpId> schedule, Liveness live,
+                         int64_t most_bytes) {
+  return Fuser(problem, schedule, std::move(live), most_bytes).run();
 }
 
 }  // namespace snug::plan

@@ -23,6 +23,6 @@ struct FusedSchedule {
 /// in which no step is fused; its load is no more than `most_bytes`. O(steps + operands) times how
 /// many one kernel takes.
 [[nodiscard]] FusedSchedule fuse_steps(const Problem& problem, IndexSpan<const OpId> schedule,
-                                       const Liveness& live, int64_t most_bytes);
+                                       Liveness live, int64_t most_bytes);
 
 }  // namespace snug::plan
