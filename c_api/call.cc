@@ -9,13 +9,6 @@
 namespace snug::c_api {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-// Text of other people's files may not be UTF-8.
-std::string dumped(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
 std::string error_text(const Error& error) {
   return dumped({{"error",
                   {{"code", to_string(error.code())},

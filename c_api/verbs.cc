@@ -17,10 +17,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string dumped(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
 // A number that is not finite has no JSON.
 Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
@@ -81,14 +77,6 @@ std::string plan_verb(Call& call) {
   return result + "}";
 }
 
-std::string levers_verb(Call& call) {
-  const RunConfig config = call.config();
-  const RunOptions options = call.run_options();
-  call.check_options();
-  const std::vector<LeverPlan> plans = plan_levers(config, options);
-  return with_text(to_json(plans), to_text(plans, resolve_memory(config.memory)));
-}
-
 std::string train_verb(Call& call) {
   const RunConfig config = call.config();
   RunOptions options = call.run_options();
@@ -106,44 +94,61 @@ std::string train_verb(Call& call) {
   return train_model(config, options).to_json();
 }
 
-std::string evaluate_verb(Call& call) {
-  const RunConfig config = call.config();
-  const RunOptions options = call.run_options();
+// A run without options of its verb's own.
+struct PlainRun {
+  RunConfig config;
+  RunOptions options;
+};
+PlainRun plain_run(Call& call) {
+  PlainRun run{call.config(), call.run_options()};
   call.check_options();
-  return to_json(evaluate_model(config, options));
+  return run;
 }
 
+std::string levers_verb(Call& call) {
+  const PlainRun run = plain_run(call);
+  const std::vector<LeverPlan> plans = plan_levers(run.config, run.options);
+  return with_text(to_json(plans), to_text(plans, resolve_memory(run.config.memory)));
+}
+
+std::string evaluate_verb(Call& call) {
+  const PlainRun run = plain_run(call);
+  return to_json(evaluate_model(run.config, run.options));
+}
+
+// Tells one row after the other; the result is how many they were.
+class RowTeller {
+ public:
+  RowTeller(Call& call, const char* verb) : call_(call), verb_(verb) {}
+  void tell(const std::string& json) {
+    ++rows_;
+    call_.tell("row", json);
+    if (call_.stop()->load()) throw Error(ErrorCode::cancelled, verb_, "stopped on request");
+  }
+  [[nodiscard]] std::string result() const { return std::to_string(rows_); }
+
+ private:
+  Call& call_;
+  const char* verb_;
+  int64_t rows_ = 0;
+};
+
 std::string predict_verb(Call& call) {
-  const RunConfig config = call.config();
-  const RunOptions options = call.run_options();
-  call.check_options();
-  int64_t rows = 0;
+  const PlainRun run = plain_run(call);
+  RowTeller rows(call, "predict");
   predict_rows(
-      config,
-      [&](const Prediction& prediction) {
-        ++rows;
-        call.tell("row", prediction.to_json());
-        if (call.stop()->load()) throw Error(ErrorCode::cancelled, "predict", "stopped on request");
-      },
-      options);
-  return std::to_string(rows);
+      run.config, [&](const Prediction& prediction) { rows.tell(prediction.to_json()); },
+      run.options);
+  return rows.result();
 }
 
 std::string tokenize_verb(Call& call) {
-  const RunConfig config = call.config();
-  const RunOptions options = call.run_options();
-  call.check_options();
-  int64_t rows = 0;
+  const PlainRun run = plain_run(call);
+  RowTeller rows(call, "tokenize");
   tokenize_rows(
-      config,
-      [&](const std::vector<int32_t>& ids) {
-        ++rows;
-        call.tell("row", dumped(Json(ids)));
-        if (call.stop()->load())
-          throw Error(ErrorCode::cancelled, "tokenize", "stopped on request");
-      },
-      options);
-  return std::to_string(rows);
+      run.config, [&](const std::vector<int32_t>& ids) { rows.tell(dumped(Json(ids))); },
+      run.options);
+  return rows.result();
 }
 
 std::string inspect_verb(Call& call) {
@@ -166,10 +171,8 @@ std::string explain_verb(Call& call) {
 }
 
 std::string verify_verb(Call& call) {
-  const RunConfig config = call.config();
-  const RunOptions options = call.run_options();
-  call.check_options();
-  return verify_run(config, options).to_json();
+  const PlainRun run = plain_run(call);
+  return verify_run(run.config, run.options).to_json();
 }
 
 // Verbs of folders.

@@ -13,6 +13,11 @@
 
 namespace snug::c_api {
 
+/// Text of other people's files may not be UTF-8.
+[[nodiscard]] inline std::string dumped(const nlohmann::ordered_json& json) {
+  return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
 /// One call: its options, and the way back to the caller while it runs.
 class Call {
  public:

@@ -11,17 +11,17 @@ from ._config import Config, options_of, resident_bytes, text_of
 from ._library import call
 from ._plan import Plan
 from ._progress import Reporter
-from ._rows import FILE_KEYS, with_files
+from ._rows import with_files
 
 _Call = Callable[..., Any] | None
 
 
 def _with_config(verb: str, config: Config, keys: Mapping[str, Any], options: Mapping[str, Any], reporter: Callable[[str, Any], None]) -> Any:
     """Runs a verb that takes a configuration. Its memory is the process's, with what the process has now."""
-    merged = dict(config) if isinstance(config, Mapping) else {}
-    merged.update(keys)
-    with with_files({key: merged[key] for key in FILE_KEYS if key in merged}) as files:
-        given = options_of(config, {**keys, **files})
+    if isinstance(config, Mapping):
+        config, keys = None, {**config, **keys}
+    with with_files(keys) as given_keys:
+        given = options_of(config, given_keys)
         given[".host_bytes"] = str(resident_bytes())
         for name, value in options.items():
             if value:
