@@ -154,9 +154,8 @@ bool ChosenPrograms::follow(const plan::ScheduledPoint& point, int64_t most_byte
   const auto part = plan::schedule_of_part(problem, split_.problem(), point.schedule);
   if (!part) return false;
   plan::ScheduledPoint own = plan::measured(problem, *part, point.strategy);
-  const int64_t load_bytes = own.load_bytes;
-  if (load_bytes > most_bytes) return false;
-  own = plan::fused(problem, std::move(own), load_bytes);
+  if (own.load_bytes > most_bytes) return false;
+  own = plan::fused(problem, std::move(own));
   program.plan = plan::assemble(problem, own.schedule, own.strategy, plan::kQuickFrontier.placement,
                                 own.fused);
   return program.plan.arena_bytes <= most_bytes;

@@ -20,21 +20,11 @@ bool may_fuse(const Problem& problem) {
                      [](const Op& op) { return op.fusion.kind != 0; });
 }
 
-// Each within its own load. One that is no faster any more than a smaller one goes.
+// One that is no faster any more than a smaller one goes.
 std::vector<ScheduledPoint> all_fused(const Problem& problem, std::vector<ScheduledPoint> points) {
   if (!may_fuse(problem)) return points;
-  std::vector<ScheduledPoint> front;
-  for (ScheduledPoint& each : points) {
-    const int64_t load_bytes = each.load_bytes;
-    each = fused(problem, std::move(each), load_bytes);
-  }
-  std::stable_sort(points.begin(), points.end(), [](const auto& a, const auto& b) {
-    return a.load_bytes != b.load_bytes ? a.load_bytes < b.load_bytes : a.seconds < b.seconds;
-  });
-  for (ScheduledPoint& each : points) {
-    if (front.empty() || each.seconds < front.back().seconds) front.push_back(std::move(each));
-  }
-  return front;
+  for (ScheduledPoint& each : points) each = fused(problem, std::move(each));
+  return front_of(std::move(points));
 }
 
 }  // namespace
@@ -46,6 +36,7 @@ ScheduledPoint measured(const Problem& problem, std::vector<OpId> schedule, std:
 }
 
 ScheduledPoint fused(const Problem& problem, ScheduledPoint point, int64_t most_bytes) {
+  if (!may_fuse(problem)) return point;
   FusedSchedule found =
       fuse_steps(problem, point.schedule, analyse(problem, point.schedule), most_bytes);
   if (found.fused.empty()) return point;
@@ -53,6 +44,24 @@ ScheduledPoint fused(const Problem& problem, ScheduledPoint point, int64_t most_
   SNUG_CHECK(after.load_bytes <= most_bytes, "fused steps need more than they may");
   return {std::move(found.schedule), std::move(point.strategy), after.load_bytes, after.seconds,
           std::move(found.fused)};
+}
+
+ScheduledPoint fused(const Problem& problem, ScheduledPoint point) {
+  const int64_t load_bytes = point.load_bytes;
+  return fused(problem, std::move(point), load_bytes);
+}
+
+bool is_smaller(const ScheduledPoint& a, const ScheduledPoint& b) {
+  return a.load_bytes != b.load_bytes ? a.load_bytes < b.load_bytes : a.seconds < b.seconds;
+}
+
+std::vector<ScheduledPoint> front_of(std::vector<ScheduledPoint> points) {
+  std::stable_sort(points.begin(), points.end(), is_smaller);
+  std::vector<ScheduledPoint> front;
+  for (ScheduledPoint& each : points) {
+    if (front.empty() || each.seconds < front.back().seconds) front.push_back(std::move(each));
+  }
+  return front;
 }
 
 Frontier::Frontier(const Problem& problem, std::vector<ScheduledPoint> points,

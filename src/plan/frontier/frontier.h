@@ -48,6 +48,12 @@ struct ScheduledPoint {
 /// The same steps, fused as far as `most_bytes` permit: what can be fused waits for the next.
 [[nodiscard]] ScheduledPoint fused(const Problem& problem, ScheduledPoint point,
                                    int64_t most_bytes);
+/// As far as its own load permits.
+[[nodiscard]] ScheduledPoint fused(const Problem& problem, ScheduledPoint point);
+
+/// Those that no other beats in both load and seconds, smallest load first.
+[[nodiscard]] std::vector<ScheduledPoint> front_of(std::vector<ScheduledPoint> points);
+[[nodiscard]] bool is_smaller(const ScheduledPoint& a, const ScheduledPoint& b);
 
 /// Schedules that no other found beats in both load and seconds, smallest load first; so seconds
 /// fall as bytes grow. A placement takes longer than finding a schedule, and a budget needs few of

@@ -70,22 +70,8 @@ PartSink part_of(const ShareSink& on_share, const char* phase, double begin, dou
   };
 }
 
-bool is_smaller(const ScheduledPoint& a, const ScheduledPoint& b) {
-  return a.load_bytes != b.load_bytes ? a.load_bytes < b.load_bytes : a.seconds < b.seconds;
-}
-
 const ScheduledPoint& smallest_of(const std::vector<ScheduledPoint>& candidates) {
   return *std::min_element(candidates.begin(), candidates.end(), is_smaller);
-}
-
-// The schedules that no other beats in both load and seconds, smallest load first.
-std::vector<ScheduledPoint> front_of(std::vector<ScheduledPoint> candidates) {
-  std::stable_sort(candidates.begin(), candidates.end(), is_smaller);
-  std::vector<ScheduledPoint> front;
-  for (ScheduledPoint& each : candidates) {
-    if (front.empty() || each.seconds < front.back().seconds) front.push_back(std::move(each));
-  }
-  return front;
 }
 
 // The smallest schedule again, as it was before its slack was filled: one that fills every hole is
@@ -431,9 +417,8 @@ Frontier build_frontier_beside(const Problem& problem, const Problem& model_prob
 
 static Plan plan_of(const Problem& problem, std::vector<OpId> schedule, std::string_view strategy,
                     const FrontierOptions& options) {
-  ScheduledPoint point = measured(problem, std::move(schedule), std::string(strategy));
-  const int64_t load_bytes = point.load_bytes;
-  point = fused(problem, std::move(point), load_bytes);
+  const ScheduledPoint point =
+      fused(problem, measured(problem, std::move(schedule), std::string(strategy)));
   return assemble(problem, point.schedule, point.strategy, options.placement, point.fused);
 }
 
