@@ -77,7 +77,6 @@ class CpuBackend final : public Backend {
     if (found == nullptr) {
       KernelChoice choice = select_widened(*this, spec, *widened(spec));
       choice.rate = rate_kind(spec);
-      choice.fused = {};  // nodes that copy their operands have a kernel each
       return choice;
     }
     const CpuKernelDef& kernel = *found;

@@ -106,6 +106,7 @@ std::optional<NodeSpec> widened(const NodeSpec& spec) {
 KernelChoice select_widened(const Backend& backend, const NodeSpec& spec, const NodeSpec& wide) {
   KernelChoice choice = backend.select(wide);
   choice.kernel += " on f32 copies";
+  choice.fused = {};  // each has copies of its own
   for_each_copy(backend, spec, wide, [&](bool, size_t, const NodeSpec& cast, int64_t bytes) {
     const KernelChoice conversion = backend.select(cast);
     choice.scratch_bytes += bytes;

@@ -128,10 +128,7 @@ SNUG_BF16_ATTR void bf16_attention_unit(const AttentionShape& shape, const Bf16A
   Bf16Dropout dropout{
       .has_dropout = shape.has_dropout, .row = {}, .rule = {shape.threshold, shape.keep_scale}};
   if (shape.has_dropout) {
-    dropout.row =
-        philox_row(static_cast<uint64_t>(data.rng[0]), static_cast<uint32_t>(data.rng[2] + sample),
-                   static_cast<uint32_t>(data.rng[1]),
-                   static_cast<uint32_t>(attention_ordinal(shape.ordinal, head)));
+    dropout.row = random_row_of_head(shape, data.rng, sample, head);
   }
   const PairOperand queries{scratch.queries, 2 * column_pairs(shape)};
   const PairOperand probabilities{reinterpret_cast<const uint16_t*>(scratch.scores),
@@ -197,13 +194,6 @@ HWY_EXPORT(find_bf16_attention_unit);
 
 namespace {
 
-// Units of work: blocks of queries of every head.
-int64_t bf16_query_blocks(const AttentionShape& shape) {
-  if (shape.tokens == 0) return 0;
-  const int64_t queries = forward_blocks(shape).queries;
-  return (shape.tokens + queries - 1) / queries;
-}
-
 int64_t bf16_forward_floats(const AttentionShape& shape) {
   return Bf16ForwardScratch(shape, forward_blocks(shape), nullptr).floats;
 }
@@ -219,13 +209,13 @@ std::string needs_bf16_products(const NodeSpec& /*spec*/, const CpuContext& /*co
 int64_t bf16_attention_scratch(const NodeSpec& spec, const CpuContext& context) {
   const AttentionShape shape = attention_shape(spec);
   const int64_t parts =
-      parallel_parts(context.threads, shape.samples * shape.heads * bf16_query_blocks(shape), 1);
+      parallel_parts(context.threads, shape.samples * shape.heads * query_blocks(shape), 1);
   return parts * bf16_forward_floats(shape) * static_cast<int64_t>(sizeof(float));
 }
 
 std::unique_ptr<Kernel> create_bf16_attention(const NodeSpec& spec, const CpuContext& context) {
   const AttentionShape shape = attention_shape(spec);
-  const int64_t blocks = bf16_query_blocks(shape);
+  const int64_t blocks = query_blocks(shape);
   const int64_t queries = forward_blocks(shape).queries;
   const int64_t scratch_floats = bf16_forward_floats(shape);
   const Bf16AttentionUnit unit_fn = HWY_DYNAMIC_DISPATCH(find_bf16_attention_unit)();

@@ -37,13 +37,6 @@ HWY_EXPORT(attention_unit);
 
 namespace {
 
-// Units of work: blocks of queries of every head.
-int64_t query_blocks(const AttentionShape& shape) {
-  if (shape.tokens == 0) return 0;
-  const int64_t queries = forward_blocks(shape).queries;
-  return (shape.tokens + queries - 1) / queries;
-}
-
 // Scratch of one thread, with copies of q and o of one unit and k and v of its head where they are
 // in 16 bits.
 int64_t forward_floats(const AttentionShape& shape, DType dtype) {

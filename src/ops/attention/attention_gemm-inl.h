@@ -15,8 +15,11 @@
 
 #include <algorithm>
 
+#include "backend/cpu/philox-inl.h"
 #include "backend/cpu/rows-inl.h"
 #include "hwy/highway.h"
+#include "ops/attention/attention.h"
+#include "ops/attention/attention_launch_cpu.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace snug {
@@ -243,6 +246,14 @@ HWY_INLINE void pack_transposed(const float* src, int64_t stride, int64_t column
 HWY_INLINE void prefetch_row(const float* row, int64_t columns) {
   constexpr int64_t kCacheLineFloats = 16;
   for (int64_t i = 0; i < columns; i += kCacheLineFloats) __builtin_prefetch(row + i, 0, 2);
+}
+
+/// The random numbers of one head of one sample; `rng`: seed, update, first slot.
+HWY_INLINE PhiloxRow random_row_of_head(const AttentionShape& shape, const int64_t* rng,
+                                        int64_t sample, int64_t head) {
+  return philox_row(static_cast<uint64_t>(rng[0]), static_cast<uint32_t>(rng[2] + sample),
+                    static_cast<uint32_t>(rng[1]),
+                    static_cast<uint32_t>(attention_ordinal(shape.ordinal, head)));
 }
 
 /// limits[i] = +inf where key i is visible, else -inf; padded to whole vectors with -inf.

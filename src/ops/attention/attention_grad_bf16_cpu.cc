@@ -222,10 +222,7 @@ SNUG_BF16_ATTR void bf16_attention_grad_unit(const AttentionShape& shape,
                     .stride = vectors_of(shape.columns) * lanes_f32(),
                     .next = next_head_offset(shape, sample, head)};
   if (shape.has_dropout) {
-    unit.random =
-        philox_row(static_cast<uint64_t>(data.rng[0]), static_cast<uint32_t>(data.rng[2] + sample),
-                   static_cast<uint32_t>(data.rng[1]),
-                   static_cast<uint32_t>(attention_ordinal(shape.ordinal, head)));
+    unit.random = random_row_of_head(shape, data.rng, sample, head);
   }
   const uint8_t* mask = data.mask == nullptr ? nullptr : data.mask + sample * shape.tokens;
   const VisibleKeys visible = visible_keys(mask, shape.tokens);

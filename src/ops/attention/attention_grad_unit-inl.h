@@ -165,10 +165,7 @@ HWY_INLINE void run_attention_grad_unit(const AttentionShape& shape, const GradS
                 .stride = vectors_of(shape.columns) * lanes_f32(),
                 .next = next};
   if (shape.has_dropout) {
-    unit.random =
-        philox_row(static_cast<uint64_t>(data.rng[0]), static_cast<uint32_t>(data.rng[2] + sample),
-                   static_cast<uint32_t>(data.rng[1]),
-                   static_cast<uint32_t>(attention_ordinal(shape.ordinal, head)));
+    unit.random = random_row_of_head(shape, data.rng, sample, head);
   }
   // Lanes beyond the last key are masked by the limits, but must hold numbers.
   std::fill_n(scratch.ones, blocks.keys, 1.0F);

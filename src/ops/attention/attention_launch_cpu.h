@@ -118,6 +118,13 @@ inline constexpr int64_t kAttentionTile = 24;
           .padded_columns = round_up(shape.columns, kAttentionPad)};
 }
 
+/// Units of work of the forward kernels: blocks of queries of every head.
+[[nodiscard]] inline int64_t query_blocks(const AttentionShape& shape) {
+  if (shape.tokens == 0) return 0;
+  const int64_t queries = forward_blocks(shape).queries;
+  return (shape.tokens + queries - 1) / queries;
+}
+
 /// Hands out parts of one thread's scratch, each at a multiple of a cache line; with null memory it
 /// only counts.
 class AttentionScratch {

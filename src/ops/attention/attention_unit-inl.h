@@ -112,10 +112,7 @@ HWY_INLINE void run_attention_unit(const AttentionShape& shape, const ForwardScr
       shape.hides_queries ? queries_in(visible, first, count) : QueryRange{0, count};
   PhiloxRow random{};
   if (shape.has_dropout) {
-    random =
-        philox_row(static_cast<uint64_t>(data.rng[0]), static_cast<uint32_t>(data.rng[2] + sample),
-                   static_cast<uint32_t>(data.rng[1]),
-                   static_cast<uint32_t>(attention_ordinal(shape.ordinal, head)));
+    random = random_row_of_head(shape, data.rng, sample, head);
   }
   const DropoutRule rule{shape.threshold, shape.keep_scale};
   for (int64_t key = visible.begin; key < visible.end; key += blocks.keys) {

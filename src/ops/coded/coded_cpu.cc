@@ -11,11 +11,10 @@
 #include "backend/cpu/weight_rows.h"
 #include "base/threads.h"
 #include "ops/coded/coded.h"
+#include "ops/embedding/embedding_cpu.h"
 
 namespace snug {
 namespace {
-
-constexpr int64_t kWorthAThreadElements = 8192;
 
 /// A weight in memory, whichever type it has.
 struct CodedWeight {
@@ -116,9 +115,8 @@ std::unique_ptr<Kernel> create_embedding(const NodeSpec& spec, const CpuContext&
     const CodedWeight weight = weight_of(launch, type, 0, 2);
     const auto* ids = input<int32_t>(launch, 1);
     std::byte* const y = launch.outputs[0];
-    bool is_valid = true;
-    for (int64_t i = 0; i < count; ++i) is_valid &= ids[i] >= 0 && ids[i] < weight.rows;
-    if (!is_valid) return ErrorCode::bad_data;
+    if (!ids_are_valid({.rows = weight.rows, .width = weight.columns, .count = count}, ids))
+      return ErrorCode::bad_data;
     const int64_t grain = 1 + kWorthAThreadElements / (weight.columns + 1);
     parallel_for(threads, count, grain, [&](int64_t begin, int64_t end) {
       float buffer[kCodedBlock];
@@ -137,7 +135,7 @@ std::unique_ptr<Kernel> create_embedding(const NodeSpec& spec, const CpuContext&
 }
 
 // Blocks of columns of sums, each a row of f32 that decoded rows are added to in order.
-std::unique_ptr<Kernel> create_embedding_sum(const NodeSpec& spec, const CpuContext& context) {
+std::unique_ptr<Kernel> create_coded_sum(const NodeSpec& spec, const CpuContext& context) {
   const int64_t count = element_count(spec.inputs[1]);
   const int64_t tokens = spec.inputs[1].shape.back();
   const int64_t columns = spec.inputs[0].shape[1];
@@ -146,9 +144,8 @@ std::unique_ptr<Kernel> create_embedding_sum(const NodeSpec& spec, const CpuCont
   return make_kernel([=, type = spec.inputs[0], threads = context.threads](const Launch& launch) {
     const CodedWeight weight = weight_of(launch, type, 0, 3);
     const auto* ids = input<int32_t>(launch, 1);
-    bool is_valid = true;
-    for (int64_t i = 0; i < count; ++i) is_valid &= ids[i] >= 0 && ids[i] < weight.rows;
-    if (!is_valid) return ErrorCode::bad_data;
+    if (!ids_are_valid({.rows = weight.rows, .width = weight.columns, .count = count}, ids))
+      return ErrorCode::bad_data;
     const int64_t grain = 1 + kWorthAThreadElements / (tokens * kCodedBlock + 1);
     parallel_for(threads, sums * blocks, grain, [&](int64_t begin, int64_t end) {
       float row[kCodedBlock];
@@ -179,7 +176,7 @@ std::span<const CpuKernelDef> coded_cpu_kernels() {
       {"coded_embedding", "plain:coded_embedding", "u8|bf16|bf16x8 i32 f32 -> f32|bf16|f16", always,
        no_scratch, create_embedding},
       {"coded_embedding_sum", "plain:coded_embedding_sum", "u8|bf16|bf16x8 i32 f32 f32 -> f32",
-       always, no_scratch, create_embedding_sum},
+       always, no_scratch, create_coded_sum},
   };
   return kernels;
 }
