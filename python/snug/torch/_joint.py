@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From the joint forward and backward graph of AOTAutograd to a problem of snug.solve.remat (docs/frameworks.md says what is what).
+
+What is counted are storages, not nodes. What is not understood is refused by name.
+"""
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch.fx import Graph, Node
+
+from .._errors import Error
+
+
+class Price(NamedTuple):
+    """What an op costs."""
+
+    cost: float  # in any unit
+    #: Bytes that the op takes beside its operands and results.
+    scratch: int = 0
+    #: Of the storage of each result as the op really makes it; None where that is not known.
+    storages: tuple[int, ...] | None = None
+
+
+HOST_NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool, int, float, bool)
+
+
+def refuse(node: Node, why: str, hint: str = "") -> Error:
+    text = f"{node.name} ({node.target})"
+    return Error("unsupported", text, why, hint)
+
+
+def tensors(node: Node) -> list[torch.Tensor | None]:
+    """The tensors that a node makes, None where one of several is not made."""
+    if "val" not in node.meta:
+        raise refuse(node, "is no tensor" if node.op == "call_function" else "is a graph of its own, such as a branch of torch.cond")
+    value = node.meta["val"]
+    parts = list(value) if isinstance(value, (tuple, list)) else [value]
+    for each in parts:
+        if isinstance(each, HOST_NUMBERS):
+            raise refuse(node, "is a number of the host", "compile with dynamic=False, without .item()")
+        if each is not None and (not isinstance(each, torch.Tensor) or each.layout != torch.strided):
+            raise refuse(node, f"makes a {type(each).__name__} that is no dense tensor")
+    return parts
+
+
+def size_of(tensor: torch.Tensor) -> int:
+    return tensor.numel() * tensor.element_size()
+
+
+def draws(node: Node) -> bool:
+    """Whether the op draws random numbers. Attention without dropout says that it does, and does not."""
+    tags = getattr(node.target, "tags", ())
+    if torch.Tag.nondeterministic_seeded not in tags:
+        return False
+    places = {each.name: i for i, each in enumerate(node.target._schema.arguments)}
+    if "dropout_p" not in places:
+        return True
+    place = places["dropout_p"]
+    default = node.target._schema.arguments[place].default_value
+    rate = node.args[place] if place < len(node.args) else node.kwargs.get("dropout_p", default)
+    return not (isinstance(rate, (int, float)) and rate == 0)
+
+
+def written(node: Node) -> list[Any]:
+    """The arguments that an op writes in place."""
+    schema = getattr(node.target, "_schema", None)
+    if schema is None:
+        return []
+    places = {each.name: i for i, each in enumerate(schema.arguments) if each.alias_info is not None and each.alias_info.is_write}
+    return [node.args[place] if place < len(node.args) else node.kwargs[name] for name, place in places.items()]
+
+
+def list_writes_in_forward(graph: Graph) -> None:
+    """What the forward part writes in place (running statistics) is traced behind the backward part: listed in front of it."""
+    first = next((node for node in graph.nodes if "backward" in node.meta.get("partitioner_tag", "")), None)
+    if first is None:
+        return
+    nodes = list(graph.nodes)
+    behind = set(nodes[nodes.index(first):])
+
+    def move(node: Node) -> None:
+        if node in behind:
+            behind.remove(node)
+            for each in node.all_input_nodes:
+                move(each)
+            first.prepend(node)
+
+    for node in nodes:
+        if node.op == "call_function" and node.meta.get("partitioner_tag") == "must_be_in_forward":
+            move(node)
+
+
+class Joint:
+    """A joint graph as a problem, and back: which node runs for an op, and which makes a storage.
+
+    `num_forward_outputs`: how many of the graph's outputs the forward part makes. `price_of(node)`: see Price. `is_plain`: without views, boundary and order of draws: who reads a view names
+    its storage, and what draws runs once. `holds_tangents`: they are in memory through the whole backward part, as under
+    autograd's engine, and are resident then. `own_ops`: functions beside ATen's that make new tensors of their arguments
+    alone, with whether they draw.
+    """
+
+    def __init__(self, graph: Graph, num_forward_outputs: int, price_of: Callable[[Node], Price], *, is_plain: bool = False,
+                 holds_tangents: bool = False, own_ops: dict[Any, bool] | None = None) -> None:
+        self.is_plain = is_plain
+        self.price_of = price_of
+        self.own_ops = own_ops or {}
+        self.names: dict[Node, list[str]] = {}  # what a reader of the node names
+        self.root: dict[int, str] = {}  # by storage: its id
+        self.storages: dict[str, dict[str, Any]] = {}
+        self.maker: dict[str, tuple[Node, int]] = {}  # the node that makes a storage, and the number of the output
+        self.resident: list[str] = []
+        self.ops: list[dict[str, Any]] = []
+        self.nodes: dict[str, Node] = {}  # by op
+        self.of_tangents: set[Node] = set()  # nodes that depend on one
+        self.tangents: list[Node] = []  # all of them
+        self._unlisted: list[Node] = []  # tangents whose place in the list has not come
+        self._kept_alive: list[Any] = []  # storages are told apart by address
+        for node in graph.nodes:
+            if node.op == "placeholder" and node.name.startswith("tangents"):
+                self.tangents.append(node)
+                self.of_tangents.add(node)
+                if holds_tangents:
+                    self._add_resident(node)
+                else:
+                    self._unlisted.append(node)
+            elif node.op in ("placeholder", "get_attr"):
+                self._add_resident(node)
+            elif node.op != "output":
+                self._add_op(node)
+        self._add_tangents()
+        returned = torch.utils._pytree.tree_leaves(next(node for node in graph.nodes if node.op == "output").args[0])
+        self.forward_outputs = [each if isinstance(each, Node) else None for each in returned[:num_forward_outputs]]
+        self.gradients = [each if isinstance(each, Node) else None for each in returned[num_forward_outputs:]]
+        self._hold(self._counted(self.forward_outputs))
+
+    def problem(self, *, forward_base_bytes: int = 0, backward_base_bytes: int = 0, between_bytes: int = 0) -> dict[str, Any]:
+        storages = [{"id": name, **entry} for name, entry in self.storages.items()]
+        result = {"storages": storages, "resident": self.resident, "keep": self._counted([*self.forward_outputs, *self.gradients])}
+        if not self.is_plain:
+            result["boundary"] = {"forward_outputs": self._counted(self.forward_outputs)}
+            bases = {"forward_base_bytes": forward_base_bytes, "backward_base_bytes": backward_base_bytes, "between_bytes": between_bytes}
+            result["boundary"].update({name: value for name, value in bases.items() if value})
+        return {**result, "ops": self.ops}
+
+    def base_of(self, name: str) -> str:
+        """The storage that a view lies in; itself where it is none."""
+        return self.storages.get(name, {}).get("view_of", name)
+
+    def _hold(self, names: list[str]) -> None:
+        """Who calls has the forward outputs: forgotten and made again, they would be there twice."""
+        if self.is_plain:
+            return
+        bases = {self.base_of(name) for name in names}
+        for op in self.ops:
+            if op["phase"] == "forward" and not op.get("ordered") and bases & set(op["outputs"]):
+                op["recompute"] = False
+
+    def _counted(self, nodes: list[Node | None]) -> list[str]:
+        ids = dict.fromkeys(name for node in nodes if node is not None for name in self.names[node])
+        return [name for name in ids if name in self.storages]
+
+    def _key(self, tensor: torch.Tensor) -> int:
+        storage = tensor.untyped_storage()
+        self._kept_alive.append(storage)
+        return storage._cdata
+
+    def _add_resident(self, node: Node) -> None:
+        self.names[node] = []
+        for each in tensors(node):
+            if each is None:
+                continue
+            key = self._key(each)
+            if key not in self.root:
+                self.root[key] = node.name
+                self.resident.append(node.name)
+            self.names[node].append(self.root[key])
+
+    def _make(self, node: Node, number: int) -> tuple[str, dict[str, Any] | None]:
+        """The id of a tensor that a node makes, and what its storage entry says: None where readers name the storage it lies in."""
+        tensor = tensors(node)[number]
+        assert tensor is not None
+        key, name = self._key(tensor), node.name if number == 0 else f"{node.name}.{number}"
+        if key not in self.root:
+            self.root[key] = name
+            self.maker[name] = (node, number)
+            return name, {"bytes": tensor.untyped_storage().nbytes()}
+        root = self.root[key]
+        return (root, None) if self.is_plain else (name, {"view_of": root})
+
+    def _add_op(self, node: Node) -> None:
+        if any(each in self.of_tangents for each in node.all_input_nodes):
+            self.of_tangents.add(node)
+        if node.target is operator.getitem:
+            numbers = [i for i, each in enumerate(tensors(node.args[0])) if each is not None]
+            self.names[node] = [self.names[node.args[0]][numbers.index(node.args[1])]]
+            return
+        if not isinstance(node.target, torch._ops.OpOverload) and node.target not in self.own_ops:
+            raise refuse(node, "is no ATen op")
+        if getattr(node.target, "namespace", "") in ("_c10d_functional", "c10d"):
+            raise refuse(node, "is a collective, whose partners on other ranks are not known here")
+        if "backward" in node.meta.get("partitioner_tag", "") or node in self.of_tangents:
+            self._add_tangents()
+        inputs = list(dict.fromkeys(name for each in node.all_input_nodes for name in self.names[each]))
+        makes = [self._make(node, i) for i, each in enumerate(tensors(node)) if each is not None]
+        self.names[node] = [name for name, _ in makes]
+        overwritten = self._overwritten(node)
+        if overwritten:
+            self._list_op(node, inputs, overwritten)
+            return
+        if not makes:
+            raise refuse(node, "returns nothing, so it is there for an effect")
+        made = dict(makes)
+        views = [name for name, entry in makes if entry and entry.get("view_of", name) not in made]
+        if 0 < len(views) < len(makes) or (None in made.values() and any(made.values())):
+            raise refuse(node, "makes views and tensors at once")
+        if None in made.values():
+            return  # readers of the view read its storage
+        self.storages.update(made)
+        self.nodes[node.name] = node
+        if views:
+            self.ops.append({"id": node.name, "phase": self._phase(node), "cost": 0, "inputs": inputs, "outputs": views})
+        else:
+            self._list_op(node, inputs, self.names[node])
+
+    def _overwritten(self, node: Node) -> list[str]:
+        names = []
+        for each in written(node):
+            for name in self.names[each]:
+                if name not in self.resident:
+                    raise refuse(node, f"writes {name} in place, which is no parameter and no input")
+                names.append(name)
+        if names:
+            self.names[node] = names  # what it returns is what it wrote
+        return names
+
+    def _list_op(self, node: Node, inputs: list[str], outputs: list[str]) -> None:
+        self.nodes[node.name] = node
+        is_drawn = draws(node) or self.own_ops.get(node.target, False)
+        more: dict[str, Any] = {}
+        if is_drawn and not self.is_plain:
+            more["ordered"] = True
+        elif is_drawn or must_be_saved(node):
+            more["recompute"] = False
+        tag = node.meta.get("partitioner_tag", "")
+        if tag.startswith("must_be_in_") and not self.is_plain:
+            more["part"] = tag.removeprefix("must_be_in_")
+        price = self.price_of(node)
+        if price.scratch:
+            more["scratch_bytes"] = price.scratch
+        if price.storages is not None:
+            self._correct(node, price.storages)
+        self.ops.append({"id": node.name, "phase": self._phase(node), "cost": price.cost, "inputs": inputs, "outputs": outputs, **more})
+
+    def _correct(self, node: Node, storages: tuple[int, ...]) -> None:
+        """Of what an op makes, its own word for how much counts: tensors without memory are laid out by other code."""
+        numbers = [i for i, each in enumerate(tensors(node)) if each is not None]
+        for number, count in zip(numbers, storages):
+            name = next((name for name, maker in self.maker.items() if maker == (node, number)), None)
+            if name is not None:
+                self.storages[name]["bytes"] = count
+        node.meta["storage_bytes"] = storages
+
+    def _phase(self, node: Node) -> str:
+        return "backward" if node in self.of_tangents else "forward"
+
+    def _add_tangents(self) -> None:
+        """Behind the last op of the forward part: who calls hands them over then."""
+        for node in self._unlisted:
+            self.names[node] = []
+            for i in range(len(tensors(node))):
+                name, entry = self._make(node, i)
+                assert entry is not None
+                self.storages[name] = entry
+                self.names[node].append(name)
+            self.nodes[node.name] = node
+            self.ops.append({"id": node.name, "phase": "backward", "cost": 0, "inputs": [], "outputs": self.names[node], "recompute": False})
+        self._unlisted = []
+
+
+def must_be_saved(node: Node) -> bool:
+    """A mark of the user's (torch.utils.checkpoint's policies)."""
+    return getattr(node.meta.get("recompute"), "name", "") == "MUST_SAVE"

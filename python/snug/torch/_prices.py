@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What ops cost on the device that runs: milliseconds, and bytes that an op takes beside its operands and results.
+
+Every op is measured once a device, on operands of its own shapes, and remembered in a file.
+"""
+from __future__ import annotations
+
+import json
+import math
+import os
+import pathlib
+import platform
+import statistics
+import tempfile
+import time
+from typing import Any
+
+import torch
+from torch.fx import Node
+from torch.utils._python_dispatch import _disable_current_modes
+
+from ._joint import Price, size_of, tensors
+
+BYTES_PER_MS = 10e6  # of an op that does not run on made-up operands
+MS_PER_CALL = 0.005
+
+
+def cache_folder() -> pathlib.Path:
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return pathlib.Path(home) / "snug" / "torch"
+
+
+def device_name(device: torch.device) -> str:
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    model = platform.processor() or platform.machine()
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            model = next((line.split(":", 1)[1].strip() for line in file if line.startswith("model name")), model)
+    except OSError:
+        pass
+    return f"{model}, {torch.get_num_threads()} threads"
+
+
+class Prices:
+    """What ops cost. `estimated` has those that could not be measured."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self.name = f"{device_name(device)}, PyTorch {torch.__version__}"
+        safe = "".join(each if each.isalnum() else "-" for each in self.name)
+        self.path = cache_folder() / f"{safe}.json"
+        self.estimated: list[str] = []
+        self._known: dict[str, Price | None] = self._read()
+        self._is_changed = False
+
+    def of(self, node: Node) -> Price:
+        key = f"{node.target}{_shown(node.args)}{_shown(node.kwargs)}"
+        if key not in self._known:
+            self._known[key] = self._measure(node)
+            self._is_changed = True
+        price = self._known[key]
+        if price is None:
+            self.estimated.append(node.name)
+            return Price(_estimate(node))
+        return price
+
+    def save(self) -> None:
+        """Written whole or not at all; a cache that cannot be written is measured again."""
+        if not self._is_changed:
+            return
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile("w", dir=self.path.parent, suffix=".tmp", delete=False, encoding="utf-8") as file:
+                json.dump({**self._read(), **self._known}, file)
+            os.replace(file.name, self.path)
+        except OSError:
+            pass
+        self._is_changed = False
+
+    def _read(self) -> dict[str, Price | None]:
+        try:
+            with open(self.path, encoding="utf-8") as file:
+                return {str(key): None if value is None else Price(float(value[0]), int(value[1]), tuple(map(int, value[2]))) for key, value in json.load(file).items()}
+        except (OSError, ValueError, AttributeError, TypeError, IndexError):
+            return {}
+
+    def _measure(self, node: Node) -> Price | None:
+        def run() -> Any:
+            return node.target(*operands, **words)
+
+        devices = [self.device] if self.device.type == "cuda" else []
+        with _disable_current_modes(), torch.random.fork_rng(devices=devices), torch.no_grad():
+            operands, words = torch.fx.node.map_arg((node.args, node.kwargs), lambda arg: _made_up(arg.meta["val"], self.device))
+            try:
+                result = run()
+                storages = tuple(each.untyped_storage().nbytes() for each in torch.utils._pytree.tree_leaves(result) if isinstance(each, torch.Tensor))
+                del result
+                return Price(round(self._seconds(run) * 1000, 6), self._scratch(run), storages)
+            except Exception:  # noqa: BLE001: made-up operands may be no valid ones, whatever the op says
+                return None
+
+    def _seconds(self, run: Any) -> float:
+        """The median of up to twenty runs, or of three where they are long."""
+        times: list[float] = []
+        repeats = 1
+        while len(times) < 3 or (len(times) < 20 and sum(times) * repeats < 0.01):
+            self._wait()
+            start = time.perf_counter()
+            for _ in range(repeats):
+                run()
+            self._wait()
+            times.append((time.perf_counter() - start) / repeats)
+            if self.device.type == "cuda" and repeats == 1 and times[0] < 1e-3:
+                repeats, times = 10, []  # one launch is mostly waiting
+        return statistics.median(times)
+
+    def _wait(self) -> None:
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+
+    def _scratch(self, run: Any) -> int:
+        """Bytes at the op's own peak beside what it returns."""
+        if self.device.type == "cuda":
+            self._wait()
+            torch.cuda.reset_peak_memory_stats(self.device)
+            before = torch.cuda.memory_stats(self.device)["requested_bytes.all.current"]
+            result = run()
+            self._wait()
+            after = torch.cuda.memory_stats(self.device)
+            return max(0, after["requested_bytes.all.peak"] - max(before, after["requested_bytes.all.current"]))
+        peak, kept = allocated_on_cpu(run)
+        return peak - max(0, kept)
+
+
+def allocated_on_cpu(run: Any) -> tuple[int, int]:
+    """The largest sum of what a call allocates on the CPU, and what of it is there when it returns."""
+    level = os.environ.get("KINETO_LOG_LEVEL")
+    os.environ["KINETO_LOG_LEVEL"] = "99"  # a machine without a GPU is told about it otherwise
+    try:
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
+            result = run()
+    finally:
+        os.environ.pop("KINETO_LOG_LEVEL")
+        if level is not None:
+            os.environ["KINETO_LOG_LEVEL"] = level
+    del result
+    events = [event for event in profile.profiler.kineto_results.events() if event.name() == "[memory]"]
+    now = peak = 0
+    for event in sorted(events, key=lambda event: event.start_ns()):
+        now += event.nbytes()
+        peak = max(peak, now)
+    return peak, now
+
+
+def _shown(arg: Any) -> str:
+    if isinstance(arg, Node):
+        return _shown(arg.meta["val"])
+    if isinstance(arg, torch.Tensor):
+        return f"{str(arg.dtype).removeprefix('torch.')}{list(arg.shape)}{list(arg.stride())}+{arg.storage_offset()}/{arg.untyped_storage().nbytes()}"
+    if isinstance(arg, (list, tuple)):
+        return "(" + ",".join(_shown(each) for each in arg) + ")"
+    if isinstance(arg, dict):
+        return "{" + ",".join(f"{key}={_shown(each)}" for key, each in arg.items()) + "}"
+    return repr(arg)
+
+
+def _made_up(value: Any, device: torch.device) -> Any:
+    """An operand with the shape and strides of the real one: numbers between 0.1 and 1, integers 0, masks true."""
+    if isinstance(value, (list, tuple)):
+        return type(value)(_made_up(each, device) for each in value)
+    if not isinstance(value, torch.Tensor):
+        return value
+    count = value.untyped_storage().nbytes() // value.element_size()  # some ops copy the whole of it
+    where = device if value.device.type != "cpu" else torch.device("cpu")
+    base = torch.empty(count, dtype=value.dtype, device=where)
+    if value.dtype.is_floating_point and value.element_size() > 1:
+        base.uniform_(0.1, 1)
+    else:
+        base.fill_(1 if value.dtype == torch.bool else 0)
+    return base.as_strided(value.shape, value.stride(), value.storage_offset())
+
+
+def _estimate(node: Node) -> float:
+    moved = sum(size_of(each) for part in [node, *node.all_input_nodes] for each in tensors(part) if each is not None)
+    return math.fsum([moved / BYTES_PER_MS, MS_PER_CALL])

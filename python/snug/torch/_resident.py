@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a step has in memory beside what its graphs make: parameters, buffers, inputs, gradients, optimizer states."""
+from __future__ import annotations
+
+import copy
+import weakref
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from .._errors import Error
+
+
+def storages(tensors: Iterable[Any], device: torch.device) -> dict[int, int]:
+    """Bytes by storage, of what lies on the device."""
+    found = {}
+    for each in tensors:
+        if isinstance(each, torch.Tensor) and each.device.type == device.type and each.layout == torch.strided:
+            storage = each.untyped_storage()
+            found[storage._cdata] = storage.nbytes()
+    return found
+
+
+def parameters_of(optimizer: torch.optim.Optimizer | None) -> list[torch.Tensor]:
+    return [] if optimizer is None else [each for group in optimizer.param_groups for each in group["params"]]
+
+
+def state_tensors(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
+    return [each for state in optimizer.state.values() for each in torch.utils._pytree.tree_leaves(state) if isinstance(each, torch.Tensor)]
+
+
+@dataclass
+class Update:
+    """Bytes of an optimizer on the device: its states, and what its step takes at its peak beside them."""
+
+    states: int = 0
+    scratch: int = 0
+
+
+class _Counter(TorchDispatchMode):
+    """Bytes of the storages that ops make, while they are there."""
+
+    def __init__(self, device: torch.device, known: dict[int, int]) -> None:
+        super().__init__()
+        self.device = device
+        self.peak = self.now = 0
+        self._known = dict(known)
+        self._seen: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if function is torch.ops.aten._local_scalar_dense.default:
+            return 1  # a norm, say: no number decides how much an optimizer takes
+        result = function(*args, **(kwargs or {}))
+        for each in torch.utils._pytree.tree_leaves(result):
+            if isinstance(each, torch.Tensor) and each.device.type == self.device.type:
+                self._add(each.untyped_storage())
+        return result
+
+    def _add(self, storage: Any) -> None:
+        if storage._cdata in self._known:
+            return
+        self._known[storage._cdata] = storage.nbytes()
+        self.now += storage.nbytes()
+        self.peak = max(self.peak, self.now)
+        weakref.finalize(storage, self._drop, storage._cdata)
+
+    def _drop(self, key: int) -> None:
+        self.now -= self._known.pop(key, 0)
+
+
+def update_bytes(optimizer: torch.optim.Optimizer, device: torch.device) -> Update:
+    """Found by running the optimizer's own first step on tensors without memory: states that do not exist yet are counted.
+
+    Raises Error for an optimizer whose step does not run on them: give `resident_bytes` instead.
+    """
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        def fake(tensor: torch.Tensor) -> torch.Tensor:
+            made = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device)
+            if isinstance(tensor, torch.nn.Parameter):
+                made = torch.nn.Parameter(made, requires_grad=tensor.requires_grad)
+            return made
+
+        try:
+            shadow = copy.copy(optimizer)
+            twins: dict[int, torch.Tensor] = {}
+            groups = []
+            for group in optimizer.param_groups:
+                params = [twins.setdefault(id(each), fake(each)) for each in group["params"]]
+                groups.append({**{key: copy.copy(value) for key, value in group.items() if key != "params"}, "params": params})
+            shadow.__dict__ = dict(optimizer.__dict__)
+            shadow.param_groups = groups
+            shadow.state = type(optimizer.state)(optimizer.state.default_factory)  # type: ignore[attr-defined]
+            for each in twins.values():
+                if each.requires_grad:
+                    each.grad = torch.empty_like(each)
+            known = storages([*twins.values(), *(each.grad for each in twins.values())], device)
+            counter = _Counter(device, known)
+            step = type(optimizer).step
+            step = getattr(step, "__wrapped__", step)
+            with counter, torch.no_grad():
+                step(shadow)
+        except Exception as error:
+            raise Error("unsupported", "optimizer", f"the states of {type(optimizer).__name__} cannot be counted before it has run ({type(error).__name__}: {error})",
+                        "give resident_bytes=, the bytes of its states and of what else lies on the device") from error
+        made = sum(storages(state_tensors(shadow), device).values())
+        there = sum(storages(state_tensors(optimizer), device).values())
+        return Update(max(made, there), counter.peak - min(made, counter.peak))
+
+
+@dataclass
+class Resident:
+    """Bytes on the device that are there through the whole step, by what they are."""
+
+    parameters: int = 0
+    buffers_and_inputs: int = 0
+    gradients: int = 0
+    states: int = 0
+    other: int = 0
+    update_scratch: int = 0
+    trained: dict[int, int] = field(default_factory=dict, repr=False)  # bytes by storage of what has a gradient
+
+    @property
+    def total(self) -> int:
+        return self.parameters + self.buffers_and_inputs + self.gradients + self.states + self.other
+
+
+def count_resident(inputs: Iterable[Any], optimizer: torch.optim.Optimizer | None, resident_bytes: int, grads: str, device: torch.device) -> Resident:
+    """`inputs`: of the graph, parameters and buffers among them. `grads`: "accumulate" counts `.grad` of every parameter that
+    is trained beside what the backward part makes; "none" does not."""
+    inputs = list(inputs)
+    trained = [each for each in (*inputs, *parameters_of(optimizer)) if isinstance(each, torch.Tensor) and each.requires_grad and each.is_leaf]
+    parameters = storages([*trained, *(each for each in inputs if isinstance(each, torch.nn.Parameter)), *parameters_of(optimizer)], device)
+    others = {key: count for key, count in storages(inputs, device).items() if key not in parameters}
+    gradients = {id(each): each.numel() * each.element_size() for each in trained if each.device.type == device.type}
+    update = update_bytes(optimizer, device) if optimizer is not None else Update()
+    return Resident(sum(parameters.values()), sum(others.values()), sum(gradients.values()) if grads == "accumulate" else 0, update.states,
+                    resident_bytes, update.scratch, gradients)
