@@ -10,41 +10,56 @@ from torch._dynamo.backends.common import aot_autograd
 from torch.fx import GraphModule
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from .. import solve
 from .._errors import DoesNotFit, Error
 from ._dropout import OWN_OPS, take_apart
 from ._joint import Joint, Price, list_writes_in_forward
 from ._memory import bytes_of, shown
 from ._prices import Prices
 from ._program import Program, Watch
-from ._report import RegionPlan
-from ._resident import count_resident, parameters_of
+from ._region import Allowance, RegionPlan, plan_region, smallest_plan
+from ._resident import parameters_of
+from ._share import divide
 from ._split import split
 
 MOST_SHAPES = 8
 
+Held = tuple[StorageWeakRef, int]  # a storage, for as long as somebody has it, and its bytes
+
+
+def _held(tensor: torch.Tensor) -> Held:
+    storage = tensor.untyped_storage()
+    return StorageWeakRef(storage), storage.nbytes()
+
+
+def one_of(name: str, value: str, words: Sequence[str]) -> str:
+    if value not in words:
+        raise Error("bad_config", name, f"is {value!r}", "one of " + ", ".join(f'"{each}"' for each in words))
+    return value
+
 
 class Backend:
-    """What torch.compile is given. `plans` has the plan of every graph and shape that was met, in order."""
+    """What torch.compile is given. `plans` has the plan of every graph and shape that is in use, in the order of their first calls."""
 
-    def __init__(self, memory: int | str, *, optimizer: torch.optim.Optimizer | None, resident_bytes: int | None, grads: str, count: str,
-                 effort: str) -> None:
+    def __init__(self, memory: int | str, *, optimizer: torch.optim.Optimizer | None, resident_bytes: int | str | None, grads: str, count: str,
+                 graphs: str, effort: str) -> None:
         self.memory = bytes_of("memory", memory)
         if optimizer is None and resident_bytes is None:
             raise Error("bad_config", "optimizer", "is not given, and its states are part of the step",
                         "give optimizer=, or resident_bytes=0 where there is none")
-        if grads not in ("accumulate", "none"):
-            raise Error("bad_config", "grads", f"is {grads!r}", 'one of "accumulate", "none"')
-        if count not in ("workspace", "storages"):
-            raise Error("bad_config", "count", f"is {count!r}", 'one of "workspace", "storages"')
         self.optimizer = optimizer
         self.resident_bytes = 0 if resident_bytes is None else bytes_of("resident_bytes", resident_bytes)
-        self.grads = grads
-        self.count = count
-        self.effort = effort
-        self.plans: list[RegionPlan] = []
-        self.parts: list[_Compiled] = []
+        self.grads = one_of("grads", grads, ("accumulate", "none"))
+        self.count = one_of("count", count, ("workspace", "storages"))
+        self.graphs = one_of("graphs", graphs, ("one", "several"))
+        self.effort = one_of("effort", effort, ("fast", "default", "best"))
+        self.parts: list[Compiled] = []
+        self.is_learning = False  # whether a graph has run that has no share of the memory yet
+        self.order: list[Compiled] = []  # of the forward parts of this step
         self._prices: dict[str, Prices] = {}
+
+    @property
+    def plans(self) -> list[RegionPlan]:
+        return [part.plan for part in self.parts if part.plan is not None]
 
     def __call__(self, module: GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
         return _Region(self, module)
@@ -52,9 +67,19 @@ class Backend:
     def prices(self, device: torch.device) -> Prices:
         return self._prices.setdefault(str(device), Prices(device))
 
-    def waiting_bytes(self, apart_from: _Compiled | None = None) -> int:
+    def waiting_bytes(self) -> int:
         """What forward parts have handed to backward parts that have not run."""
-        return sum(part.saved_bytes() for part in self.parts if part is not apart_from)
+        return sum(part.saved_bytes() for part in self.parts)
+
+    def begin(self) -> None:
+        """Before a graph runs: at the first of a step, all graphs of the step before are known."""
+        if self.is_learning and self.order and self.waiting_bytes() == 0:
+            shares = divide(self.memory, self.effort, [(part, part.plan) for part in self.order if part.plan is not None])
+            self.is_learning = False
+            for part in self.order:
+                part.share = shares.get(part)
+        if self.waiting_bytes() == 0:
+            self.order = []
 
 
 class _Region:
@@ -63,15 +88,20 @@ class _Region:
     def __init__(self, backend: Backend, module: GraphModule) -> None:
         self.backend = backend
         self.module = module
-        self.compiled: dict[Any, _Compiled] = {}
+        self.compiled: dict[Any, Compiled] = {}
 
     def __call__(self, *args: Any) -> Any:
+        if self.backend.graphs == "several" and torch.is_grad_enabled():
+            self.backend.begin()
         key = (torch.is_grad_enabled(), *(_shape_of(each) for each in args))
         compiled = self.compiled.get(key)
         if compiled is None:
             if len(self.compiled) == MOST_SHAPES:
-                raise Error("unsupported", "shapes", f"are new for the {MOST_SHAPES + 1}th time: there is a plan for each", "pad batches to a few shapes")
-            compiled = self.compiled[key] = _Compiled(self.backend, self.module, args)
+                raise Error("unsupported", "shapes", f"are new for the {MOST_SHAPES + 1}th time, and there is a plan for each", "pad batches to a few shapes")
+            compiled = self.compiled[key] = Compiled(self.backend, self.module, args)
+        elif compiled.share != compiled.planned_share:
+            self.backend.parts.remove(compiled)
+            compiled = self.compiled[key] = Compiled(self.backend, self.module, args, compiled.share)
         return compiled(args)
 
 
@@ -91,22 +121,40 @@ def device_of(args: Sequence[Any]) -> torch.device:
     return device
 
 
-class _Compiled:
+def joint_of(module: GraphModule, num_forward_outputs: int, prices: Prices, count: str) -> Joint:
+    """The problem of a joint graph, which is made ready for it."""
+    def price(node: Any) -> Price:
+        found = prices.of(node)
+        return found if count == "workspace" else found._replace(scratch=0)
+
+    module.graph.eliminate_dead_code()
+    take_apart(module.graph)
+    list_writes_in_forward(module.graph)
+    module.recompile()
+    joint = Joint(module.graph, num_forward_outputs, price, holds_tangents=True, own_ops=OWN_OPS)
+    prices.save()
+    return joint
+
+
+class Compiled:
     """A graph for one set of shapes: its plan, and the two programs."""
 
-    def __init__(self, backend: Backend, module: GraphModule, args: Sequence[Any]) -> None:
+    def __init__(self, backend: Backend, module: GraphModule, args: Sequence[Any], share: Allowance | None = None) -> None:
         self.backend = backend
-        self.args: Sequence[Any] | None = args  # while it is compiled
         self.plan: RegionPlan | None = None
+        self.share = self.planned_share = share
         self.forward: Program | None = None
         self.backward: Program | None = None
         self.counted: set[str] = set()  # inputs of the backward part that ops of the forward part made
-        self.watch: Watch | None = None
-        self.saved: list[tuple[StorageWeakRef, int]] = []
+        self.num_results = 0
+        self.saved_places: list[int] = []  # and where they stand among the results of the forward part
+        self.saved: list[Held] = []
+        self.results: list[Held] = []  # of the forward part
+        self._args: Sequence[Any] | None = args  # while it is compiled
         compiler = aot_autograd(fw_compiler=self._compile_forward, bw_compiler=self._compile_backward, inference_compiler=self._compile_inference,
                                 partition_fn=self._partition, keep_inference_input_mutations=True)
         self.run = compiler(module, list(args))
-        self.args = None
+        self._args = None
         backend.parts.append(self)
 
     def __call__(self, args: Sequence[Any]) -> Any:
@@ -121,31 +169,25 @@ class _Compiled:
     # --- while it is compiled
 
     def _partition(self, module: GraphModule, joint_inputs: Any, *, num_fwd_outputs: int, **more: Any) -> tuple[GraphModule, GraphModule]:
-        assert self.args is not None
-        module.graph.eliminate_dead_code()
-        take_apart(module.graph)
-        list_writes_in_forward(module.graph)
-        module.recompile()
-        device = device_of(self.args)
-        prices = self.backend.prices(device)
-        joint = Joint(module.graph, num_fwd_outputs, self._price_of(prices), holds_tangents=True, own_ops=OWN_OPS)
-        prices.save()
+        assert self._args is not None
+        backend = self.backend
+        device = device_of(self._args)
+        joint = joint_of(module, num_fwd_outputs, backend.prices(device), backend.count)
         if not joint.of_tangents - set(joint.tangents):
             from torch._functorch.partitioners import default_partition
 
             return default_partition(module, joint_inputs, num_fwd_outputs=num_fwd_outputs, **more)
-        self.plan = plan_region(self.backend, joint, self.args, device)
-        schedule = self.plan.report
-        forward, backward, saved = split(module, joint, schedule["schedule"], schedule["boundary_step"], schedule["crossing"])
+        if backend.graphs == "several" and self.share is None:
+            self.plan = smallest_plan(backend, joint, self._args, device, Allowance(waiting_bytes=backend.waiting_bytes()))
+            backend.is_learning = True
+        else:
+            self.plan = plan_region(backend, joint, self._args, device, self.share or Allowance(waiting_bytes=backend.waiting_bytes()))
+        report = self.plan.report
+        forward, backward, saved = split(module, joint, report["schedule"], report["boundary_step"], report["crossing"])
         self.counted = {node.name for node in saved if joint.base_of(joint.names[node][0]) not in joint.resident}
+        self.num_results = num_fwd_outputs
         self.saved_places = [num_fwd_outputs + i for i, node in enumerate(saved) if node.name in self.counted]
-        self.backend.plans.append(self.plan)
         return forward, backward
-
-    def _price_of(self, prices: Prices) -> Callable[[Any], Price]:
-        if self.backend.count == "workspace":
-            return prices.of
-        return lambda node: prices.of(node)._replace(scratch=0)
 
     def _compile_forward(self, module: GraphModule, _: Any) -> Any:
         self.forward = Program(module)
@@ -161,7 +203,7 @@ class _Compiled:
     # --- while it runs
 
     def _check_grads(self, args: Sequence[Any]) -> None:
-        if self.backend.grads != "none" or not torch.is_grad_enabled():
+        if self.backend.grads != "none" or self.backend.waiting_bytes():
             return
         for each in (*args, *parameters_of(self.backend.optimizer)):
             if isinstance(each, torch.Tensor) and each.is_leaf and each.requires_grad and each.grad is not None:
@@ -171,28 +213,35 @@ class _Compiled:
     def _run_forward(self, args: list[Any]) -> Any:
         assert self.plan is not None and self.forward is not None
         waiting = self.backend.waiting_bytes()
-        if self.plan.forward_peak_bytes - self.plan.waiting_bytes + waiting > self.backend.memory:
-            raise Error("out_of_budget", "memory", f"does not hold this forward part ({shown(self.plan.forward_peak_bytes)}) beside the {shown(waiting)} that an earlier "
-                        "one keeps for a backward part that has not run", "call backward first, or let go of the earlier result")
-        if self.watch is None:
-            self.watch = Watch()
-            results = self.forward.watched(args, self.watch, set())
-            self.plan.measure_forward(self.watch.peak)
+        needed = self.plan.forward_peak_bytes - self.plan.allowance.waiting_bytes + waiting
+        if needed > self.backend.memory:
+            hint = "call backward first, or let go of the earlier result"
+            if self.backend.graphs == "one":
+                hint += '; where one step has several graphs, plan with graphs="several"'
+            raise DoesNotFit("out_of_budget", "memory", f"{shown(self.backend.memory)} does not hold this forward part, which takes {shown(needed)} with the {shown(waiting)} that "
+                             "earlier ones keep for backward parts that have not run", hint)
+        if self.plan.measured_forward_bytes is None:
+            watch = Watch()
+            results = self.forward.watched(args, watch, set())
+            self.plan.measure_forward(watch.peak)
         else:
             results = self.forward(args)
-        self.saved = []
-        for place in self.saved_places:
-            storage = results[place].untyped_storage()
-            self.saved.append((StorageWeakRef(storage), storage.nbytes()))
+        self.saved += [_held(results[place]) for place in self.saved_places]
+        if self.plan.measured_backward_bytes is None:
+            self.results = [_held(each) for each in results[: self.num_results] if isinstance(each, torch.Tensor)]
+        if self.backend.graphs == "several":
+            self.backend.order.append(self)
         return results
 
     def _run_backward(self, args: list[Any]) -> Any:
-        assert self.plan is not None and self.backward is not None and self.watch is not None
+        assert self.plan is not None and self.backward is not None
         if self.plan.measured_backward_bytes is not None:
             return self.backward(args)
-        self.watch.peak = 0
-        results = self.backward.watched(args, self.watch, self.counted)
-        self.plan.measure_backward(self.watch.peak)
+        watch = Watch()
+        for each in self.results:
+            watch.add_held(*each)
+        results = self.backward.watched(args, watch, self.counted)
+        self.plan.measure_backward(watch.peak)
         return results
 
 
@@ -202,24 +251,3 @@ def _boxed(run: Callable[[list[Any]], Any]) -> Any:
 
     call._boxed_call = True  # type: ignore[attr-defined]
     return call
-
-
-def plan_region(backend: Backend, joint: Joint, args: Sequence[Any], device: torch.device) -> RegionPlan:
-    """Raises DoesNotFit, with the proof, where no schedule is within the bytes that are left."""
-    resident = count_resident(args, backend.optimizer, backend.resident_bytes, backend.grads, device)
-    waiting = backend.waiting_bytes()
-    tangents = sum(each.meta["val"].untyped_storage().nbytes() for each in joint.tangents)
-    base = resident.total + waiting
-    update = resident.total + resident.update_scratch + (sum(resident.trained.values()) if backend.grads == "none" else 0)
-    if update > backend.memory:
-        raise DoesNotFit("out_of_budget", "memory", f"{shown(backend.memory)} does not hold the update: parameters, gradients, states and what "
-                         f"{type(backend.optimizer).__name__}.step takes are {shown(update)}", "an optimizer with smaller states, or foreach=False")
-    problem = joint.problem(forward_base_bytes=base, backward_base_bytes=base + tangents, between_bytes=base + tangents)
-    try:
-        report = solve.remat(problem, memory=backend.memory, effort=backend.effort)
-    except DoesNotFit as error:
-        report = getattr(error, "report", {})
-        raise DoesNotFit("out_of_budget", "memory", f"{shown(backend.memory)}, of which {shown(base)} are resident: {error.message}",
-                         f"memory={report.get('peak_bytes', 0)} fits") from error
-    return RegionPlan(memory=backend.memory, resident=resident, waiting_bytes=waiting, tangent_bytes=tangents, update_peak_bytes=update, report=report, problem=problem,
-                      count=backend.count)

@@ -5,14 +5,15 @@ Every op is measured once a device, on operands of its own shapes, and remembere
 """
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
 import pathlib
 import platform
-import statistics
 import tempfile
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -101,7 +102,7 @@ class Prices:
                 return None
 
     def _seconds(self, run: Any) -> float:
-        """The median of up to twenty runs, or of three where they are long."""
+        """The shortest of up to twenty runs, or of three where they are long: what else the machine does only adds to it."""
         times: list[float] = []
         repeats = 1
         while len(times) < 3 or (len(times) < 20 and sum(times) * repeats < 0.01):
@@ -113,7 +114,7 @@ class Prices:
             times.append((time.perf_counter() - start) / repeats)
             if self.device.type == "cuda" and repeats == 1 and times[0] < 1e-3:
                 repeats, times = 10, []  # one launch is mostly waiting
-        return statistics.median(times)
+        return min(times)
 
     def _wait(self) -> None:
         if self.device.type == "cuda":
@@ -133,22 +134,31 @@ class Prices:
         return peak - max(0, kept)
 
 
-def allocated_on_cpu(run: Any) -> tuple[int, int]:
-    """The largest sum of what a call allocates on the CPU, and what of it is there when it returns."""
+@contextlib.contextmanager
+def watched_allocations() -> Iterator[list[int]]:
+    """What is allocated (above 0) and freed (below) on the CPU, in order, once it is over."""
     level = os.environ.get("KINETO_LOG_LEVEL")
     os.environ["KINETO_LOG_LEVEL"] = "99"  # a machine without a GPU is told about it otherwise
+    events: list[int] = []
     try:
         with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
-            result = run()
+            yield events
     finally:
         os.environ.pop("KINETO_LOG_LEVEL")
         if level is not None:
             os.environ["KINETO_LOG_LEVEL"] = level
+    found = [event for event in profile.profiler.kineto_results.events() if event.name() == "[memory]" and "cpu" in str(event.device_type()).lower()]
+    events += [event.nbytes() for event in sorted(found, key=lambda event: event.start_ns())]
+
+
+def allocated_on_cpu(run: Any) -> tuple[int, int]:
+    """The largest sum of what a call allocates on the CPU, and what of it is there when it returns."""
+    with watched_allocations() as events:
+        result = run()
     del result
-    events = [event for event in profile.profiler.kineto_results.events() if event.name() == "[memory]"]
     now = peak = 0
-    for event in sorted(events, key=lambda event: event.start_ns()):
-        now += event.nbytes()
+    for count in events:
+        now += count
         peak = max(peak, now)
     return peak, now
 

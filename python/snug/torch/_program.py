@@ -130,11 +130,16 @@ class Watch:
             return
         self._live[key] = (StorageWeakRef(storage), storage.nbytes())
 
+    def add_held(self, storage: StorageWeakRef, count: int) -> None:
+        """What somebody else holds, perhaps."""
+        self._live[storage.cdata] = (storage, count)
+
     def leave_out(self, value: Any) -> None:
         """Of what is counted elsewhere: parameters, inputs, tangents."""
         if isinstance(value, torch.Tensor):
             storage = value.untyped_storage()
             self._elsewhere[storage._cdata] = StorageWeakRef(storage)
+            self._live.pop(storage._cdata, None)
 
     def see(self, node: Node, value: Any) -> None:
         """Behind an op, while its operands are still held."""

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The true peak of what runs."""
+from __future__ import annotations
+
+import gc
+import warnings
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+
+from ._prices import watched_allocations
+from ._resident import storages
+
+
+class Measured:
+    """`peak_bytes` on the device, `start_bytes` of it when it began. CUDA: bytes requested of the allocator. CPU: storages of
+    the tensors that Python had at the start, and what was allocated since."""
+
+    peak_bytes = 0
+    start_bytes = 0
+
+
+class measure:  # noqa: N801: a context manager
+    """`with snug.torch.measure() as measured: step()`, then `measured.peak_bytes`."""
+
+    def __init__(self, device: str | torch.device | None = None) -> None:
+        self.device = torch.device(device) if device is not None else torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+    def __enter__(self) -> Measured:
+        self._result = Measured()
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+            torch.cuda.reset_peak_memory_stats(self.device)
+            self._result.start_bytes = torch.cuda.memory_stats(self.device)["requested_bytes.all.current"]
+        else:
+            self._result.start_bytes = sum(storages(_tensors(), self.device).values())
+            self._watch = watched_allocations()
+            self._events = self._watch.__enter__()
+        return self._result
+
+    def __exit__(self, *error: Any) -> None:
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+            self._result.peak_bytes = torch.cuda.memory_stats(self.device)["requested_bytes.all.peak"]
+            return
+        self._watch.__exit__(*error)
+        now = peak = 0
+        for count in self._events:
+            now += count
+            peak = max(peak, now)
+        self._result.peak_bytes = self._result.start_bytes + peak
+
+
+def _tensors() -> list[torch.Tensor]:
+    """All that Python has, but for tensors without memory."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of objects that are looked at
+        return [each for each in gc.get_objects() if isinstance(each, torch.Tensor) and not isinstance(each, FakeTensor)]

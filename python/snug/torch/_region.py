@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The plan of one graph: what of the memory it may have, what the planner made of it, and what was measured."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from .. import solve
+from .._errors import DoesNotFit, Error
+from ._joint import Joint
+from ._memory import shown
+from ._resident import Resident, count_resident
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """What graphs of the same step leave for this one."""
+
+    #: What graphs before this one hold for their backward parts while it runs.
+    waiting_bytes: int = 0
+    #: The most that it may hand to its own backward part, its results among it; None where only the budget limits it.
+    crossing_bytes: int | None = None
+
+
+@dataclass
+class RegionPlan:
+    """The plan of one graph for one set of shapes. All bytes are of the whole step on the device."""
+
+    memory: int
+    resident: Resident
+    allowance: Allowance
+    tangent_bytes: int
+    #: At the optimizer's step: parameters, gradients, states, inputs, and what the step takes.
+    update_peak_bytes: int
+    #: What snug.solve.remat returned (docs/solve.md), and for which problem.
+    report: dict[str, Any] = field(repr=False)
+    problem: dict[str, Any] = field(repr=False)
+    #: At the first run: the storages that ops made, with what is resident.
+    measured_forward_bytes: int | None = None
+    measured_backward_bytes: int | None = None
+
+    @property
+    def peak_bytes(self) -> int:
+        return max(self.forward_peak_bytes, self.backward_peak_bytes, self.update_peak_bytes)
+
+    @property
+    def forward_peak_bytes(self) -> int:
+        return self.report["forward_peak_bytes"]
+
+    @property
+    def backward_peak_bytes(self) -> int:
+        return self.report["backward_peak_bytes"]
+
+    @property
+    def overhead(self) -> float:
+        """Predicted time beside that of keeping all, less 1."""
+        return self.report["overhead"]
+
+    @property
+    def milliseconds(self) -> float:
+        """Predicted, of forward and backward part."""
+        return self.report["cost"]
+
+    @property
+    def runs_again(self) -> int:
+        """Ops that run more than once, views aside, by how often they do."""
+        free = {op["id"] for op in self.problem["ops"] if op["cost"] == 0}
+        steps = [step for step in self.report["schedule"] if step not in free]
+        return len(steps) - len(set(steps))
+
+    def measure_forward(self, made: int) -> None:
+        self.measured_forward_bytes = made + self.resident.total + self.allowance.waiting_bytes
+        self._compare("forward", self.measured_forward_bytes, self.forward_peak_bytes)
+
+    def measure_backward(self, made: int) -> None:
+        self.measured_backward_bytes = made + self.resident.total + self.allowance.waiting_bytes + self.tangent_bytes
+        self._compare("backward", self.measured_backward_bytes, self.backward_peak_bytes)
+
+    def _compare(self, part: str, measured: int, planned: int) -> None:
+        if measured > planned:
+            raise Error("internal", f"{part} part", f"had {measured} bytes in memory, {planned} were planned", "report the model: the plan did not know one of its ops")
+
+    def __str__(self) -> str:
+        resident = self.resident
+        rows = [
+            ("memory", shown(self.memory), ""),
+            ("planned peak", shown(self.peak_bytes), f"forward {shown(self.forward_peak_bytes)}, backward {shown(self.backward_peak_bytes)}, update {shown(self.update_peak_bytes)}"),
+            ("resident", shown(resident.total), f"parameters {shown(resident.parameters)}, gradients {shown(resident.gradients)}, states {shown(resident.states)}, "
+             f"buffers and inputs {shown(resident.buffers_and_inputs)}" + (f", other {shown(resident.other)}" if resident.other else "")),
+            ("kept", shown(self.report["crossing_bytes"]), f"{len(self.report['crossing'])} tensors from forward to backward"),
+            ("run again", str(self.runs_again), f"{100 * self.overhead:.1f} % more time than keeping all: {self.milliseconds:.1f} ms predicted"),
+        ]
+        if self.measured_forward_bytes is not None:
+            backward = "not run yet" if self.measured_backward_bytes is None else shown(self.measured_backward_bytes)
+            rows.append(("measured", "", f"forward {shown(self.measured_forward_bytes)}, backward {backward} (storages)"))
+        return "\n".join(f"{name:<13}{value:>12}  {more}".rstrip() for name, value, more in rows)
+
+
+def with_bases(problem: dict[str, Any], base: int, tangents: int, allowance: Allowance, memory: int) -> dict[str, Any]:
+    """The problem beside what is resident and what other graphs have in memory."""
+    base += allowance.waiting_bytes
+    between = base + tangents
+    if allowance.crossing_bytes is not None:
+        between = max(between, memory - allowance.crossing_bytes)
+    return {**problem, "boundary": {**problem["boundary"], "forward_base_bytes": base, "backward_base_bytes": base + tangents, "between_bytes": between}}
+
+
+def _start(backend: Any, joint: Joint, args: Sequence[Any], device: torch.device) -> tuple[Resident, int, int]:
+    resident = count_resident(args, backend.optimizer, backend.resident_bytes, backend.grads, device)
+    tangents = sum(each.meta["val"].untyped_storage().nbytes() for each in joint.tangents)
+    update = resident.total + resident.update_scratch + (sum(resident.trained.values()) if backend.grads == "none" else 0)
+    if update > backend.memory:
+        raise DoesNotFit("out_of_budget", "memory", f"{shown(backend.memory)} does not hold the update: parameters, gradients, states and what "
+                         f"{type(backend.optimizer).__name__}.step takes are {shown(update)}", "an optimizer with smaller states, or foreach=False")
+    return resident, tangents, update
+
+
+def plan_region(backend: Any, joint: Joint, args: Sequence[Any], device: torch.device, allowance: Allowance) -> RegionPlan:
+    """Raises DoesNotFit, with the proof, where no schedule is within the bytes that are left."""
+    resident, tangents, update = _start(backend, joint, args, device)
+    problem = with_bases(joint.problem(), resident.total, tangents, allowance, backend.memory)
+    try:
+        report = solve.remat(problem, memory=backend.memory, effort=backend.effort)
+    except DoesNotFit as error:
+        peak = error.report["peak_bytes"]
+        hint = f"memory={peak} fits"
+        if allowance.waiting_bytes:
+            hint += f'; {shown(allowance.waiting_bytes)} are kept by graphs before this one: graphs="several" divides the memory among all'
+        refusal = DoesNotFit("out_of_budget", "memory", f"{shown(backend.memory)}, of which {shown(resident.total + allowance.waiting_bytes)} are resident: {error.message}", hint)
+        refusal.smallest_bytes = max(peak, update)
+        raise refusal from error
+    return RegionPlan(backend.memory, resident, allowance, tangents, update, report, problem)
+
+
+def smallest_plan(backend: Any, joint: Joint, args: Sequence[Any], device: torch.device, allowance: Allowance) -> RegionPlan:
+    """That of the smallest peak that is found."""
+    resident, tangents, update = _start(backend, joint, args, device)
+    problem = with_bases(joint.problem(), resident.total, tangents, allowance, backend.memory)
+    return RegionPlan(backend.memory, resident, allowance, tangents, update, smallest_report(problem, backend.effort), problem)
+
+
+def smallest_report(problem: dict[str, Any], effort: str) -> dict[str, Any]:
+    try:
+        return solve.remat(problem, memory=1, effort=effort)
+    except DoesNotFit as error:
+        return error.report

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How graphs of one step divide its memory: breaks, and blocks that are compiled apart."""
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+from .. import solve
+from .._errors import DoesNotFit
+from ._memory import shown
+from ._region import Allowance, RegionPlan, smallest_report, with_bases
+
+HALVINGS = 5
+
+
+def divide(memory: int, effort: str, order: Sequence[tuple[Hashable, RegionPlan]]) -> dict[Hashable, Allowance]:
+    """`order`: the graphs of a step in the order of their forward parts, a graph that runs twice twice; the backward parts run
+    the other way round. What a graph may keep lies between what its smallest plan keeps and all, for every graph by the same
+    share, the largest with which all fit.
+
+    Raises DoesNotFit where even the smallest do not.
+    """
+    plans = dict(order)
+    ranges = {key: _kept_range(plan, effort) for key, plan in plans.items()}
+    best, low, high = None, 0.0, 1.0
+    for share in (1.0, 0.0):
+        best = _allowances(memory, effort, order, ranges, share)
+        if best is not None:
+            break
+    if best is None:
+        kept = sum(ranges[key][0] for key, _ in order)
+        raise DoesNotFit("out_of_budget", "memory", f"{shown(memory)} does not hold the {len(order)} graphs of a step: the smallest plan found for each keeps {shown(kept)} in all "
+                         "beside what is resident", "more memory, a smaller batch, or fewer graphs")
+    if share == 0.0:
+        for _ in range(HALVINGS):
+            middle = (low + high) / 2
+            found = _allowances(memory, effort, order, ranges, middle)
+            if found is None:
+                high = middle
+            else:
+                best, low = found, middle
+    return best
+
+
+def _kept_range(plan: RegionPlan, effort: str) -> tuple[int, int]:
+    """Bytes that cross with the forward part's results: by the smallest plan, and keeping all."""
+    problem = with_bases(plan.problem, 0, 0, Allowance(), 0)
+    ends = (smallest_report(problem, effort), solve.remat(problem, memory=2**62, effort="fast"))
+    few, all_of_it = (_kept(problem, report) for report in ends)
+    return min(few, all_of_it), all_of_it
+
+
+def _kept(problem: dict[str, Any], report: dict[str, Any]) -> int:
+    names = {*report["crossing"], *problem["boundary"]["forward_outputs"]}
+    storages = {each["id"]: each for each in problem["storages"]}
+    bases = {storages[name].get("view_of", name) for name in names}
+    return sum(storages[name]["bytes"] for name in bases if name in storages)
+
+
+def _allowances(memory: int, effort: str, order: Sequence[tuple[Hashable, RegionPlan]], ranges: dict[Hashable, tuple[int, int]], share: float) -> dict[Hashable, Allowance] | None:
+    """None where a graph does not fit beside the others."""
+    waiting: dict[Hashable, int] = {}
+    before = 0
+    for key, _ in order:
+        waiting[key] = before  # a graph that runs twice has one plan, for its last run
+        few, all_of_it = ranges[key]
+        before += int(few + share * (all_of_it - few))
+    result = {}
+    for key, plan in dict(order).items():
+        few, all_of_it = ranges[key]
+        allowance = Allowance(waiting[key], int(few + share * (all_of_it - few)))
+        problem = with_bases(plan.problem, plan.resident.total, plan.tangent_bytes, allowance, memory)
+        try:
+            solve.remat(problem, memory=memory, effort=effort)
+        except DoesNotFit:
+            return None
+        result[key] = allowance
+    return result
