@@ -32,6 +32,7 @@ def qwen():
 
 
 def classified(model, batch=4, length=64):
+    model.config.problem_type = "single_label_classification"  # set in the first call otherwise, which compiles everything anew
     return model, dict(input_ids=tokens(batch, length), attention_mask=torch.ones(batch, length, dtype=torch.long), labels=torch.arange(batch) % 2)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ._backend import Backend
+from ._checkpoint import LayerPlan, checkpoint
 from ._measure import Measured, measure
 from ._planning import Plan, Way
 from ._region import RegionPlan
@@ -43,4 +44,4 @@ def plan(model: Any, batch: Any, *, memory: int | str | None = None, loss: Any =
     return planned(model, batch, memory=memory, loss=loss, optimizer=optimizer, resident_bytes=resident_bytes, grads=grads, count=count, graphs="one", effort=effort)
 
 
-__all__ = ["Backend", "Measured", "Plan", "RegionPlan", "Way", "backend", "measure", "plan"]
+__all__ = ["Backend", "LayerPlan", "Measured", "Plan", "RegionPlan", "Way", "backend", "checkpoint", "measure", "plan"]

@@ -146,6 +146,7 @@ class Compiled:
         self.forward: Program | None = None
         self.backward: Program | None = None
         self.counted: set[str] = set()  # inputs of the backward part that ops of the forward part made
+        self.let_go: set[str] = set()  # those of them that nobody has behind the backward part
         self.num_results = 0
         self.saved_places: list[int] = []  # and where they stand among the results of the forward part
         self.saved: list[Held] = []
@@ -153,7 +154,8 @@ class Compiled:
         self._args: Sequence[Any] | None = args  # while it is compiled
         compiler = aot_autograd(fw_compiler=self._compile_forward, bw_compiler=self._compile_backward, inference_compiler=self._compile_inference,
                                 partition_fn=self._partition, keep_inference_input_mutations=True)
-        self.run = compiler(module, list(args))
+        with torch._functorch.config.patch(donated_buffer=False):  # nothing is written into what crosses, so it may be used again
+            self.run = compiler(module, list(args))
         self._args = None
         backend.parts.append(self)
 
@@ -185,6 +187,8 @@ class Compiled:
         report = self.plan.report
         forward, backward, saved = split(module, joint, report["schedule"], report["boundary_step"], report["crossing"])
         self.counted = {node.name for node in saved if joint.base_of(joint.names[node][0]) not in joint.resident}
+        results = {joint.base_of(name) for node in joint.forward_outputs if node is not None for name in joint.names[node]}
+        self.let_go = {node.name for node in saved if node.name in self.counted and joint.base_of(joint.names[node][0]) not in results}
         self.num_results = num_fwd_outputs
         self.saved_places = [num_fwd_outputs + i for i, node in enumerate(saved) if node.name in self.counted]
         return forward, backward
@@ -235,14 +239,29 @@ class Compiled:
 
     def _run_backward(self, args: list[Any]) -> Any:
         assert self.plan is not None and self.backward is not None
+        crossed = [_held(each) for node, each in zip(self.backward.inputs, args) if node.name in self.let_go]
         if self.plan.measured_backward_bytes is not None:
-            return self.backward(args)
+            results = self.backward(args)
+            self._check_retained(crossed, results)
+            return results
         watch = Watch()
         for each in self.results:
             watch.add_held(*each)
         results = self.backward.watched(args, watch, self.counted)
-        self.plan.measure_backward(watch.peak)
+        if not self._check_retained(crossed, results):
+            self.plan.measure_backward(watch.peak)
         return results
+
+    def _check_retained(self, crossed: list[Held], results: Sequence[Any]) -> bool:
+        """Under retain_graph, what crosses stays: nobody has it any more otherwise."""
+        assert self.plan is not None
+        returned = {each.untyped_storage()._cdata for each in results if isinstance(each, torch.Tensor)}
+        kept = {storage.cdata: count for storage, count in crossed if not storage.expired() and storage.cdata not in returned}
+        needed = self.plan.backward_peak_bytes + sum(kept.values())
+        if kept and needed > self.backend.memory:
+            raise DoesNotFit("out_of_budget", "memory", f"{shown(self.backend.memory)} does not hold a backward part with retain_graph=True, which may take {shown(needed)}",
+                             "call backward once, or give more memory")
+        return bool(kept)
 
 
 def _boxed(run: Callable[[list[Any]], Any]) -> Any:

@@ -34,6 +34,7 @@ class measure:  # noqa: N801: a context manager
             torch.cuda.reset_peak_memory_stats(self.device)
             self._result.start_bytes = torch.cuda.memory_stats(self.device)["requested_bytes.all.current"]
         else:
+            gc.collect()
             self._result.start_bytes = sum(storages(_tensors(), self.device).values())
             self._watch = watched_allocations()
             self._events = self._watch.__enter__()

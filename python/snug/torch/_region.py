@@ -113,8 +113,10 @@ def _start(backend: Any, joint: Joint, args: Sequence[Any], device: torch.device
     tangents = sum(each.meta["val"].untyped_storage().nbytes() for each in joint.tangents)
     update = resident.total + resident.update_scratch + (sum(resident.trained.values()) if backend.grads == "none" else 0)
     if update > backend.memory:
-        raise DoesNotFit("out_of_budget", "memory", f"{shown(backend.memory)} does not hold the update: parameters, gradients, states and what "
-                         f"{type(backend.optimizer).__name__}.step takes are {shown(update)}", "an optimizer with smaller states, or foreach=False")
+        refusal = DoesNotFit("out_of_budget", "memory", f"{shown(backend.memory)} does not hold the update: parameters, gradients, states and what "
+                             f"{type(backend.optimizer).__name__}.step takes are {shown(update)}", "an optimizer with smaller states, or foreach=False")
+        refusal.smallest_bytes = update
+        raise refusal
     return resident, tangents, update
 
 

@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checkpointing by layer in eager mode: how many layers, found from what layers are measured to keep.
+
+Layers are equal children in a row (transformers' GradientCheckpointingLayer, or the children of the largest ModuleList or
+Sequential of one class). The first ones are checkpointed: what the last ones keep is gone when the first ones are made again.
+"""
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.utils.checkpoint import checkpoint as run_again
+
+from .._errors import DoesNotFit, Error
+from ._measure import measure
+from ._memory import bytes_of, shown
+from ._planning import call
+from ._resident import storages, update_bytes
+
+ROUNDS = 3
+_ORIGINAL = "_snug_forward"
+
+
+@dataclass
+class LayerPlan:
+    """How many of the layers are checkpointed. Bytes are of the whole step on the device."""
+
+    layers: int
+    checkpointed: int
+    memory: int
+    planned_bytes: int
+    #: Of the step that was run to check the plan.
+    measured_bytes: int
+    #: What one layer keeps for its backward part, and what of it is its input, which stays in any case.
+    layer_bytes: int
+    input_bytes: int
+    #: Predicted time beside that of keeping all, less 1.
+    overhead: float
+    names: list[str] = field(repr=False, default_factory=list)
+
+    def __str__(self) -> str:
+        return (f"{self.checkpointed} of {self.layers} layers checkpointed: {shown(self.planned_bytes)} planned, {shown(self.measured_bytes)} measured, of {shown(self.memory)}; "
+                f"{100 * self.overhead:.1f} % more time than none")
+
+
+def layers_of(model: torch.nn.Module) -> dict[str, torch.nn.Module]:
+    """By name, in order.
+
+    Raises Error where there are no two of one class in a row.
+    """
+    marked = {name: module for name, module in model.named_modules() if any(kind.__name__ == "GradientCheckpointingLayer" for kind in type(module).__mro__)}
+    if len(marked) > 1:
+        return marked
+    best: dict[str, torch.nn.Module] = {}
+    for name, module in model.named_modules():
+        if not isinstance(module, (torch.nn.ModuleList, torch.nn.Sequential)) or len({type(child) for child in module}) != 1:
+            continue
+        children = {f"{name}.{i}" if name else str(i): child for i, child in enumerate(module)}
+        if len(children) > 1 and _parameters(children) > _parameters(best):
+            best = children
+    if not best:
+        raise Error("unsupported", "model", "has no two layers of one class in a row", "give layers=, a list of modules")
+    return best
+
+
+def _parameters(modules: dict[str, torch.nn.Module]) -> int:
+    return sum(each.numel() for module in modules.values() for each in module.parameters())
+
+
+def set_checkpointed(module: torch.nn.Module, is_checkpointed: bool) -> None:
+    """Its forward part runs again in the backward part, in training only, or no longer does."""
+    original = module.__dict__.pop(_ORIGINAL, None)
+    if original is not None:
+        del module.forward
+    if not is_checkpointed:
+        return
+    forward = module.forward
+
+    @functools.wraps(forward)
+    def wrapped(*args: Any, **words: Any) -> Any:
+        if not torch.is_grad_enabled() or not module.training:
+            return forward(*args, **words)
+        return run_again(forward, *args, use_reentrant=False, **words)
+
+    module.__dict__[_ORIGINAL] = forward
+    module.forward = wrapped  # type: ignore[method-assign]
+
+
+class _Kept:
+    """Bytes that a layer keeps for its backward part: storages, without parameters."""
+
+    def __init__(self, module: torch.nn.Module, device: torch.device) -> None:
+        self.device = device
+        self.own = storages(module.parameters(), device)
+        self.found: dict[int, int] = {}
+        self.held: list[torch.Tensor] = []  # so that no storage takes the place of another
+        self.inputs = 0
+        self.seconds = 0.0
+
+    def pack(self, tensor: torch.Tensor) -> None:
+        """The graph keeps nothing: no backward part follows, and a result that keeps itself would never go."""
+        self.held.append(tensor.detach())
+        for key, count in storages([tensor], self.device).items():
+            if key not in self.own:
+                self.found[key] = count
+
+
+@contextmanager
+def _watched(modules: list[torch.nn.Module], device: torch.device) -> Iterator[list[_Kept]]:
+    """What each layer keeps and takes, one layer at a time: nothing of it is kept while the model runs without gradients."""
+    found = [_Kept(module, device) for module in modules]
+    handles = []
+
+    def hook(kept: _Kept) -> Callable[..., None]:
+        def look(module: torch.nn.Module, args: Any, words: Any, _: Any) -> None:
+            kept.inputs = sum(storages([each for each in torch.utils._pytree.tree_leaves((args, words)) if isinstance(each, torch.Tensor) and each.is_floating_point()], device).values())
+            args, words = torch.utils._pytree.tree_map_only(torch.Tensor, lambda leaf: leaf.detach().requires_grad_(leaf.is_floating_point()), (args, words))
+            _wait(device)
+            start = time.perf_counter()
+            with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(kept.pack, lambda nothing: nothing):
+                forward = module.__dict__.get(_ORIGINAL, module.forward)
+                result = forward(*args, **words)
+            _wait(device)
+            kept.seconds = time.perf_counter() - start
+            del result
+            kept.held.clear()
+
+        return look
+
+    for module, kept in zip(modules, found):
+        handles.append(module.register_forward_hook(hook(kept), with_kwargs=True))
+    try:
+        yield found
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _wait(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def _step(model: Callable[..., Any], batch: Any, loss: Callable[[Any], Any] | None) -> None:
+    result = call(model, batch)
+    if loss is not None:
+        value = loss(result)
+    else:
+        value = result if isinstance(result, torch.Tensor) else getattr(result, "loss", None) if not isinstance(result, tuple) else result[0]
+    if not isinstance(value, torch.Tensor) or value.numel() != 1:
+        raise Error("bad_config", "loss", f"is no number: the model returns a {type(result).__name__}", "give loss=, a function of the result")
+    value.backward()
+
+
+@contextmanager
+def _left_as_it_was(model: torch.nn.Module, device: torch.device) -> Iterator[None]:
+    """Gradients, buffers and random numbers. Gradients are there meanwhile, as in a step that adds to them."""
+    grads = [(each, each.grad) for each in model.parameters() if each.requires_grad]
+    buffers = [(each, each.detach().clone()) for each in model.buffers()]
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        for each, _ in grads:
+            each.grad = torch.zeros_like(each)
+        try:
+            yield
+        finally:
+            for each, grad in grads:
+                each.grad = grad
+            for buffer, value in buffers:
+                buffer.copy_(value)
+
+
+def checkpoint(model: torch.nn.Module, batch: Any, *, memory: int | str, optimizer: torch.optim.Optimizer | None = None, loss: Callable[[Any], Any] | None = None,
+               layers: list[torch.nn.Module] | None = None, resident_bytes: int | str = 0) -> LayerPlan:
+    """Checkpoints as few of the model's layers as `memory` asks for, and checks it with a step on `batch` that leaves gradients,
+    buffers and random numbers as they were. In a process group, all ranks take the choice of rank 0.
+
+    `optimizer`: its states are counted. `resident_bytes`: what else lies on the device. Raises DoesNotFit where all layers
+    checkpointed take more.
+    """
+    budget = bytes_of("memory", memory)
+    if not model.training:
+        raise Error("bad_config", "model", "is not in training mode", "call model.train() before")
+    inner = model.module if isinstance(model, torch.nn.parallel.DistributedDataParallel) else model
+    found = layers_of(inner) if layers is None else {str(i): each for i, each in enumerate(layers)}
+    modules = list(found.values())
+    device = next((each.device for each in model.parameters()), torch.device("cpu"))
+    beside = bytes_of("resident_bytes", resident_bytes) + _states_to_come(optimizer, device) + _buckets(model)
+
+    for each in modules:
+        set_checkpointed(each, True)
+    with _left_as_it_was(inner, device):
+        with torch.no_grad(), _watched(modules, device) as kept:
+            call(inner, batch)
+        smallest = _measured(model, batch, loss, device) + beside
+        more = [max(0, sum(each.found.values()) - each.inputs) for each in kept]
+        peaks = [_planned(smallest, more, count) for count in range(len(modules) + 1)]
+        count = next((i for i, peak in enumerate(peaks) if peak <= budget), len(modules))
+        measured = smallest
+        for _ in range(ROUNDS):
+            count = _agreed(count)
+            for i, each in enumerate(modules):
+                set_checkpointed(each, i < count)
+            measured = _measured(model, batch, loss, device) + beside
+            if measured <= budget or count == len(modules):
+                break
+            count = min(len(modules), count + max(1, -(-(measured - budget) // max(1, max(more)))))
+    if measured > budget:
+        for each in modules:
+            set_checkpointed(each, False)
+        error = DoesNotFit("out_of_budget", "memory", f"{shown(budget)} is less than the {shown(measured)} measured with all {len(modules)} layers checkpointed",
+                           f"memory={measured} fits; torch.compile with snug.torch.backend plans op by op, and needs less")
+        error.smallest_bytes = measured
+        raise error
+    seconds = sum(each.seconds for each in kept)
+    return LayerPlan(len(modules), count, budget, peaks[count], measured, max(sum(each.found.values()) for each in kept), max(each.inputs for each in kept),
+                     sum(each.seconds for each in kept[:count]) / (3 * seconds) if seconds else 0.0, list(found)[:count])
+
+
+def _planned(smallest: int, more: list[int], count: int) -> int:
+    """With so many of the first layers checkpointed. One layer at a time is made again whatever the choice, the last one first:
+    where it is kept instead, nothing is added."""
+    return smallest + sum(more[count:]) - (more[-1] if count < len(more) else 0)
+
+
+def _agreed(count: int) -> int:
+    if not torch.distributed.is_available() or not torch.distributed.is_initialized():
+        return count
+    word = [count]
+    torch.distributed.broadcast_object_list(word, src=0)
+    return word[0]
+
+
+def _measured(model: Callable[..., Any], batch: Any, loss: Callable[[Any], Any] | None, device: torch.device) -> int:
+    with measure(device) as measured:
+        _step(model, batch, loss)
+    return measured.peak_bytes
+
+
+def _states_to_come(optimizer: torch.optim.Optimizer | None, device: torch.device) -> int:
+    if optimizer is None or optimizer.state:
+        return 0
+    return update_bytes(optimizer, device).states
+
+
+def _buckets(model: torch.nn.Module) -> int:
+    """Gradients lie twice in memory under DDP, unless they are views of its buckets."""
+    if not isinstance(model, torch.nn.parallel.DistributedDataParallel) or model.gradient_as_bucket_view:
+        return 0
+    return 0 if _has_buckets(model) else sum(each.nbytes for each in model.parameters() if each.requires_grad)
+
+
+def _has_buckets(model: torch.nn.Module) -> bool:
+    """They are made when DDP is, and counted among what is measured on a GPU; on the CPU they are no tensors of Python's."""
+    return next(model.parameters()).device.type == "cuda"

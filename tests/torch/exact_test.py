@@ -1,0 +1,340 @@
+"""The backend of torch.compile: bits against the same graphs without a plan, bytes against what was planned.
+
+    ./test.sh --torch                    makes the environment and runs this
+    python tests/torch/exact_test.py     in an environment with PyTorch, transformers and peft; SNUG_LIBRARY names the library
+"""
+import unittest
+import warnings
+
+import torch
+from torch import nn
+
+import models
+import snug
+import snug.torch
+
+SHARES = (1.0, 0.8, 0.6, 0.4, 0.0)  # of what lies between the resident bytes and keeping all
+warnings.filterwarnings("ignore")
+# On the CPU unless a GPU is there.
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def made(name):
+    torch.manual_seed(0)
+    model, batch = models.MODELS[name]()
+    model.train().to(DEVICE)
+    return model, {key: value.to(DEVICE) for key, value in batch.items()}
+
+
+def loss_of(result):
+    return result if isinstance(result, torch.Tensor) else result[0]
+
+
+class Case:
+    """A model whose gradients are computed again and again from the same state and seed."""
+
+    def __init__(self, name):
+        self.model, self.batch = made(name)
+        self.trained = [each for each in self.model.parameters() if each.requires_grad]
+        self.state = {key: value.clone() for key, value in self.model.state_dict().items()}
+        self.optimizer = torch.optim.AdamW(self.trained)
+
+    def compiled(self, backend):
+        torch._dynamo.reset()
+        return torch.compile(self.model, backend=backend, dynamic=False)
+
+    def gradients(self, run, times=1):
+        self.model.load_state_dict(self.state)
+        self.optimizer.zero_grad(set_to_none=True)
+        torch.manual_seed(1)
+        for _ in range(times):
+            result = run(**self.batch)  # held: results are counted
+            loss = loss_of(result)
+            loss.backward()
+        buffers = [each.clone() for each in self.model.buffers()]
+        return [loss.detach().clone(), *buffers, *(each.grad.clone() for each in self.trained if each.grad is not None)]
+
+    def backend(self, memory, **more):
+        return snug.torch.backend(memory=memory, optimizer=self.optimizer, **{"count": "storages", **more})
+
+
+def equal(a, b):
+    return len(a) == len(b) and all(torch.equal(x, y) for x, y in zip(a, b))
+
+
+class Exact(unittest.TestCase):
+    def budgets(self, case):
+        """Plans at five budgets, the smallest found among them."""
+        whole = case.backend(2**50)
+        case.gradients(case.compiled(whole))
+        self.assertEqual(len(whole.plans), 1)
+        base, top = whole.plans[0].resident.total, whole.plans[0].peak_bytes
+        for share in SHARES:
+            memory = base + int(share * (top - base))
+            try:
+                backend = case.backend(memory)
+                yield backend, case.gradients(case.compiled(backend))
+            except snug.DoesNotFit as error:
+                self.assertGreater(error.smallest_bytes, memory)
+                self.assertLessEqual(error.smallest_bytes, top)
+                backend = case.backend(error.smallest_bytes)
+                yield backend, case.gradients(case.compiled(backend))
+                return
+
+    def check(self, name):
+        case = Case(name)
+        wanted = case.gradients(case.compiled("aot_eager"))
+        peaks, costs = [], []
+        for backend, found in self.budgets(case):
+            (plan,) = backend.plans
+            with self.subTest(memory=backend.memory):
+                self.assertTrue(equal(wanted, found))
+                self.assertLessEqual(plan.peak_bytes, backend.memory)
+                self.assertEqual(plan.measured_forward_bytes, plan.forward_peak_bytes)
+                self.assertEqual(plan.measured_backward_bytes, plan.backward_peak_bytes)
+                peaks.append(plan.peak_bytes)
+                costs.append(plan.milliseconds)
+        self.assertLess(peaks[-1], peaks[0])
+        self.assertEqual(costs, sorted(costs))  # less memory never costs less
+
+    def test_within_ops(self):
+        """With what ops allocate within, the peak of the allocator is below the plan, and hardly."""
+        case = Case("bert")
+        whole = snug.torch.plan(case.model, case.batch, optimizer=case.optimizer)
+        memory = (whole.smallest_bytes + whole.keep_all_bytes) // 2
+        backend = case.backend(memory, count="workspace")
+        run = case.compiled(backend)
+
+        def step():
+            loss_of(run(**case.batch)).backward()
+            case.optimizer.step()
+
+        step()
+        step()
+        with snug.torch.measure() as measured:
+            step()
+        (plan,) = backend.plans
+        self.assertEqual(measured.start_bytes, plan.resident.total)
+        self.assertLessEqual(measured.peak_bytes, plan.peak_bytes)
+        self.assertGreater(measured.peak_bytes, 0.98 * plan.peak_bytes)
+
+    def test_accumulation(self):
+        case = Case("tied")
+        wanted = case.gradients(case.compiled("aot_eager"), times=3)
+        for share in (0.7, 0.5):
+            backend = case.backend(int(share * 12e6))
+            self.assertTrue(equal(wanted, case.gradients(case.compiled(backend), times=3)))
+
+    def test_evaluation_is_left_alone(self):
+        case = Case("resnet")
+        case.model.eval()
+        with torch.no_grad():
+            wanted = loss_of(case.model(**case.batch))
+            backend = case.backend(1 << 40)
+            found = loss_of(case.compiled(backend)(**case.batch))
+        self.assertTrue(torch.equal(wanted, found))
+        self.assertEqual(backend.plans, [])
+
+    def test_a_plan_for_every_shape(self):
+        case = Case("tied")
+        backend = case.backend(1 << 40)
+        torch._dynamo.reset()
+        run = torch.compile(case.model, backend=backend)
+        reference = torch.compile(case.model, backend="aot_eager", dynamic=False)
+        for rows in (8, 4, 6, 4, 8):
+            batch = {"ids": case.batch["ids"][:rows].clone()}
+            found = []
+            for each in (reference, run):
+                case.optimizer.zero_grad()
+                torch.manual_seed(1)
+                each(**batch).backward()
+                found.append([parameter.grad.clone() for parameter in case.trained])
+            self.assertTrue(equal(*found))
+        self.assertEqual(len(backend.plans), 3)
+
+    def test_too_many_shapes(self):
+        case = Case("tied")
+        run = torch.compile(case.model, backend=case.backend(1 << 40), dynamic=True)
+        with self.assertRaisesRegex(snug.Error, "shapes.*new for the 9th time"):
+            for length in range(8, 20):
+                run(ids=case.batch["ids"][:2, :length].clone()).backward()
+
+    def test_several_graphs(self):
+        case = Case("deberta")
+        wanted = case.gradients(case.compiled("aot_eager"))
+        whole = case.backend(1 << 40, graphs="several")
+        run = case.compiled(whole)
+        self.assertTrue(equal(wanted, case.gradients(run)))
+        self.assertTrue(equal(wanted, case.gradients(run)))
+        self.assertEqual(len(whole.plans), 2)
+        base = whole.plans[0].resident.total
+        top = max(plan.measured_forward_bytes for plan in whole.plans)
+        backend = case.backend(base + int(0.7 * (top - base)), graphs="several")
+        run = case.compiled(backend)
+        for _ in range(3):
+            self.assertTrue(equal(wanted, case.gradients(run)))
+        for plan in backend.plans:
+            self.assertLessEqual(plan.peak_bytes, backend.memory)
+            self.assertGreater(plan.allowance.crossing_bytes, 0)
+        self.assertGreater(backend.plans[0].runs_again, 0)
+
+    def test_blocks_compiled_apart(self):
+        torch.manual_seed(0)
+        blocks = nn.ModuleList(nn.Sequential(nn.Linear(64, 256), nn.GELU(), nn.Linear(256, 64)).to(DEVICE) for _ in range(4))
+        x = torch.randn(128, 64, device=DEVICE)
+
+        def step():
+            for each in blocks.parameters():
+                each.grad = None
+            value = x
+            for block in blocks:
+                value = value + block(value)
+            value.square().mean().backward()
+            return [each.grad.clone() for each in blocks.parameters()]
+
+        wanted = step()
+        torch._dynamo.reset()
+        backend = snug.torch.backend("3MiB", optimizer=torch.optim.SGD(blocks.parameters(), 0.1), graphs="several", count="storages")
+        for block in blocks:
+            block.compile(backend=backend)
+        for _ in range(3):
+            self.assertTrue(equal(wanted, step()))
+        self.assertLessEqual(max(plan.peak_bytes for plan in backend.plans), backend.memory)
+
+    def test_gradients_that_must_not_be_there(self):
+        case = Case("custom")
+        backend = case.backend(1 << 40, grads="none")
+        run = case.compiled(backend)
+        case.gradients(run)
+        with self.assertRaisesRegex(snug.Error, "zero_grad"):
+            run(**case.batch)
+        with_grads = case.backend(1 << 40)
+        case.gradients(case.compiled(with_grads))
+        self.assertEqual(with_grads.plans[0].resident.gradients - backend.plans[0].resident.gradients, sum(each.nbytes for each in case.trained))
+
+    def test_a_second_forward_before_the_backward(self):
+        case = Case("tied")
+        whole = case.backend(1 << 40)
+        case.gradients(case.compiled(whole))
+        run = case.compiled(case.backend(whole.plans[0].peak_bytes))
+        first = run(**case.batch)
+        with self.assertRaisesRegex(snug.DoesNotFit, "backward parts that have not run"):
+            run(**case.batch)
+        first.backward()
+        run(**case.batch).backward()
+
+    def test_retained_graphs(self):
+        case = Case("custom")
+        backend = case.backend(1 << 40)
+        loss = case.compiled(backend)(**case.batch)
+        loss.backward(retain_graph=True)
+        once = [each.grad.clone() for each in case.trained]
+        loss.backward()
+        for a, b in zip(once, case.trained):
+            torch.testing.assert_close(2 * a, b.grad)
+
+    def test_marks_of_the_user(self):
+        """A part under torch.utils.checkpoint with a policy that saves products: they never run again."""
+        from functools import partial
+
+        from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
+
+        def policy(_, op, *__, **___):
+            return CheckpointPolicy.MUST_SAVE if op == torch.ops.aten.addmm.default else CheckpointPolicy.PREFER_RECOMPUTE
+
+        class Marked(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.layers = nn.ModuleList(nn.Linear(64, 64) for _ in range(4))
+
+            def part(self, x):
+                for layer in self.layers:
+                    x = torch.tanh(layer(x)).sin()
+                return x
+
+            def forward(self, x):
+                return checkpoint(self.part, x, use_reentrant=False, context_fn=partial(create_selective_checkpoint_contexts, policy)).square().mean()
+
+        torch.manual_seed(0)
+        model, x = Marked().to(DEVICE), torch.randn(512, 64, device=DEVICE)
+        torch._dynamo.reset()
+        whole = snug.torch.plan(model, (x,), resident_bytes=0, count="storages")
+        backend = snug.torch.backend(whole.smallest_bytes, resident_bytes=0, count="storages")
+        torch.compile(model, backend=backend)(x).backward()
+        (plan,) = backend.plans
+        products = [step for step in plan.report["schedule"] if step.startswith("addmm")]
+        self.assertEqual(len(products), len(set(products)))
+        self.assertGreater(plan.runs_again, 0)
+
+    def test_planning_needs_no_run(self):
+        case = Case("gpt2")
+        state = torch.get_rng_state()
+        plan = snug.torch.plan(case.model, case.batch, optimizer=case.optimizer, memory=1 << 40)
+        self.assertTrue(torch.equal(state, torch.get_rng_state()))
+        self.assertTrue(all(each.grad is None for each in case.trained))
+        self.assertEqual(plan.peak_bytes, plan.region.peak_bytes)
+        costs = [row["milliseconds"] for row in plan.price_list]
+        self.assertEqual(costs, sorted(costs, reverse=True))
+        self.assertIn("planned peak", str(plan))
+        with self.assertRaises(snug.DoesNotFit) as caught:
+            snug.torch.plan(case.model, case.batch, optimizer=case.optimizer, memory=plan.smallest_bytes - (1 << 20))
+        error = caught.exception
+        self.assertIn("micro-batches", [way.name for way in error.ways])
+        for way in error.ways:
+            self.assertLess(way.smallest_bytes, plan.smallest_bytes)
+        halves = next(way for way in error.ways if way.name == "micro-batches").keys["micro_batches"]
+        piece = {key: value[: len(value) // halves] for key, value in case.batch.items()}
+        backend = snug.torch.backend(plan.smallest_bytes - (1 << 20), optimizer=case.optimizer)
+        loss_of(case.compiled(backend)(**piece)).backward()
+
+    def test_states_of_optimizers(self):
+        """Counted before they exist, they are what they are when they do."""
+        from snug.torch._resident import state_tensors, storages, update_bytes
+        model = nn.Sequential(nn.Linear(96, 64), nn.Linear(64, 8)).to(DEVICE)
+        device = torch.device(DEVICE)
+        kinds = {"SGD": {"lr": 0.1}, "Adam": {}, "AdamW": {"amsgrad": True}, "Adafactor": {}, "RMSprop": {"momentum": 0.9}, "Adagrad": {}, "NAdam": {}, "RAdam": {}}
+        for name, words in kinds.items():
+            with self.subTest(optimizer=name):
+                optimizer = getattr(torch.optim, name)(model.parameters(), **words)
+                before = update_bytes(optimizer, device)
+                for each in model.parameters():
+                    each.grad = torch.ones_like(each)
+                versions = [each._version for each in model.parameters()]
+                update_bytes(optimizer, device)
+                self.assertEqual(versions, [each._version for each in model.parameters()])
+                optimizer.step()
+                self.assertEqual(before.states, sum(storages(state_tensors(optimizer), device).values()))
+
+    def test_wrong_uses(self):
+        model = nn.Linear(4, 4)
+        for words, text in (({"memory": "1GiB"}, "optimizer"), ({"memory": 0.5, "resident_bytes": 0}, "number of bytes"), ({"memory": "1.5", "resident_bytes": 0}, "number of bytes"),
+                            ({"memory": True, "resident_bytes": 0}, "number of bytes"), ({"memory": -1, "resident_bytes": 0}, "below 0"),
+                            ({"memory": "1GiB", "resident_bytes": 0, "grads": "maybe"}, "one of"), ({"memory": "1GiB", "resident_bytes": 0, "count": "all"}, "one of"),
+                            ({"memory": "1GiB", "resident_bytes": 0, "graphs": 2}, "one of"), ({"memory": "1GiB", "resident_bytes": 0, "effort": "most"}, "one of")):
+            with self.assertRaisesRegex(snug.Error, text):
+                snug.torch.backend(**words)
+        with self.assertRaisesRegex(snug.Error, "LBFGS.*cannot be counted"):
+            snug.torch.plan(model, torch.ones(2, 4), loss=lambda result: result.sum(), optimizer=torch.optim.LBFGS(model.parameters()))
+        with self.assertRaisesRegex(snug.Error, "no gradient"):
+            snug.torch.plan(model.requires_grad_(False), torch.ones(2, 4), resident_bytes=0)
+
+    def test_what_is_not_understood(self):
+        def branches(x):
+            return torch.cond(x.sum() > 0, lambda x: x.sin(), lambda x: x.cos(), (x,)).sum()
+
+        x = torch.ones(4, requires_grad=True)
+        torch._dynamo.reset()
+        with self.assertRaisesRegex(snug.Error, "cond"):
+            torch.compile(branches, backend=snug.torch.backend(1 << 40, resident_bytes=0))(x)
+
+
+def add(name):
+    setattr(Exact, f"test_{name}", lambda self: self.check(name))
+
+
+for each in models.MODELS:
+    if each != "deberta":  # two graphs: test_several_graphs
+        add(each)
+
+if __name__ == "__main__":
+    unittest.main()
