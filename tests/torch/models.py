@@ -196,5 +196,24 @@ def custom():
     return Custom(), dict(x=pictures(1, 1, 128)[0, 0])
 
 
+class Broken(nn.Module):
+    """Three graphs to torch.compile."""
+
+    def __init__(self, width=64):
+        super().__init__()
+        self.blocks = nn.ModuleList(nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Dropout(0.1), nn.Linear(4 * width, width)) for _ in range(3))
+
+    def forward(self, x):
+        x = x + self.blocks[0](x)
+        torch._dynamo.graph_break()
+        x = x + self.blocks[1](x)
+        torch._dynamo.graph_break()
+        return (x + self.blocks[2](x)).square().mean()
+
+
+def broken():
+    return Broken(), dict(x=pictures(1, 4, 64).reshape(256, 64))
+
+
 MODELS = dict(gpt2=gpt2, llama=llama, qwen=qwen, bert=bert, deberta=deberta, t5=t5, vit=vit, resnet=resnet, unet=unet, lstm=lstm, tied=tied, lora=lora,
-              autocast=autocast, custom=custom)
+              autocast=autocast, custom=custom, broken=broken)

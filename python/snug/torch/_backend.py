@@ -67,9 +67,15 @@ class Backend:
     def prices(self, device: torch.device) -> Prices:
         return self._prices.setdefault(str(device), Prices(device))
 
-    def waiting_bytes(self) -> int:
-        """What forward parts have handed to backward parts that have not run."""
-        return sum(part.saved_bytes() for part in self.parts)
+    def waiting_bytes(self, args: Sequence[Any] = ()) -> int:
+        """What forward parts have handed to backward parts that have not run, without what lies in `args`."""
+        found: dict[int, int] = {}
+        for part in self.parts:
+            found.update(part.waiting())
+        for each in args:
+            if isinstance(each, torch.Tensor):
+                found.pop(each.untyped_storage()._cdata, None)
+        return sum(found.values())
 
     def begin(self) -> None:
         """Before a graph runs: at the first of a step, all graphs of the step before are known."""
@@ -147,6 +153,7 @@ class Compiled:
         self.backward: Program | None = None
         self.counted: set[str] = set()  # inputs of the backward part that ops of the forward part made
         self.let_go: set[str] = set()  # those of them that nobody has behind the backward part
+        self.kept_inputs: list[int] = []
         self.num_results = 0
         self.saved_places: list[int] = []  # and where they stand among the results of the forward part
         self.saved: list[Held] = []
@@ -164,9 +171,10 @@ class Compiled:
             self._check_grads(args)
         return self.run(*args)
 
-    def saved_bytes(self) -> int:
+    def waiting(self) -> dict[int, int]:
+        """By storage: what the forward part has handed to a backward part that has not run."""
         self.saved = [each for each in self.saved if not each[0].expired()]
-        return sum(count for _, count in self.saved)
+        return {storage.cdata: count for storage, count in self.saved}
 
     # --- while it is compiled
 
@@ -180,16 +188,20 @@ class Compiled:
 
             return default_partition(module, joint_inputs, num_fwd_outputs=num_fwd_outputs, **more)
         if backend.graphs == "several" and self.share is None:
-            self.plan = smallest_plan(backend, joint, self._args, device, Allowance(waiting_bytes=backend.waiting_bytes()))
+            self.plan = smallest_plan(backend, joint, self._args, device, Allowance(waiting_bytes=backend.waiting_bytes(self._args)))
             backend.is_learning = True
         else:
-            self.plan = plan_region(backend, joint, self._args, device, self.share or Allowance(waiting_bytes=backend.waiting_bytes()))
+            self.plan = plan_region(backend, joint, self._args, device, self.share or Allowance(waiting_bytes=backend.waiting_bytes(self._args)))
         report = self.plan.report
         forward, backward, saved = split(module, joint, report["schedule"], report["boundary_step"], report["crossing"])
         self.counted = {node.name for node in saved if joint.base_of(joint.names[node][0]) not in joint.resident}
         results = {joint.base_of(name) for node in joint.forward_outputs if node is not None for name in joint.names[node]}
         self.let_go = {node.name for node in saved if node.name in self.counted and joint.base_of(joint.names[node][0]) not in results}
         self.num_results = num_fwd_outputs
+        inputs = [node for node in module.graph.nodes if node.op == "placeholder" and node not in joint.tangents]
+        # What other graphs made, and this one hands on.
+        self.kept_inputs = [i for i, (node, each) in enumerate(zip(inputs, self._args)) if node in saved and isinstance(each, torch.Tensor) and not each.is_leaf]
+        self.plan.kept_input_bytes = sum(self._args[i].untyped_storage().nbytes() for i in self.kept_inputs)
         self.saved_places = [num_fwd_outputs + i for i, node in enumerate(saved) if node.name in self.counted]
         return forward, backward
 
@@ -216,7 +228,7 @@ class Compiled:
 
     def _run_forward(self, args: list[Any]) -> Any:
         assert self.plan is not None and self.forward is not None
-        waiting = self.backend.waiting_bytes()
+        waiting = self.backend.waiting_bytes(args)
         needed = self.plan.forward_peak_bytes - self.plan.allowance.waiting_bytes + waiting
         if needed > self.backend.memory:
             hint = "call backward first, or let go of the earlier result"
@@ -224,13 +236,14 @@ class Compiled:
                 hint += '; where one step has several graphs, plan with graphs="several"'
             raise DoesNotFit("out_of_budget", "memory", f"{shown(self.backend.memory)} does not hold this forward part, which takes {shown(needed)} with the {shown(waiting)} that "
                              "earlier ones keep for backward parts that have not run", hint)
+        handed_on = [_held(args[i]) for i in self.kept_inputs]
         if self.plan.measured_forward_bytes is None:
             watch = Watch()
             results = self.forward.watched(args, watch, set())
             self.plan.measure_forward(watch.peak)
         else:
             results = self.forward(args)
-        self.saved += [_held(results[place]) for place in self.saved_places]
+        self.saved += handed_on + [_held(results[place]) for place in self.saved_places]
         if self.plan.measured_backward_bytes is None:
             self.results = [_held(each) for each in results[: self.num_results] if isinstance(each, torch.Tensor)]
         if self.backend.graphs == "several":

@@ -38,6 +38,8 @@ class RegionPlan:
     #: What snug.solve.remat returned (docs/solve.md), and for which problem.
     report: dict[str, Any] = field(repr=False)
     problem: dict[str, Any] = field(repr=False)
+    #: Of inputs that other graphs of the step made, and that are kept for the backward part.
+    kept_input_bytes: int = 0
     #: At the first run: the storages that ops made, with what is resident.
     measured_forward_bytes: int | None = None
     measured_backward_bytes: int | None = None

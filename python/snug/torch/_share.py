@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from .. import solve
@@ -21,54 +22,62 @@ def divide(memory: int, effort: str, order: Sequence[tuple[Hashable, RegionPlan]
     Raises DoesNotFit where even the smallest do not.
     """
     plans = dict(order)
-    ranges = {key: _kept_range(plan, effort) for key, plan in plans.items()}
-    best, low, high = None, 0.0, 1.0
-    for share in (1.0, 0.0):
-        best = _allowances(memory, effort, order, ranges, share)
-        if best is not None:
-            break
+    ranges = {key: _range_of(plan, effort) for key, plan in plans.items()}
+    best = _allowances(memory, effort, order, ranges, 1.0)
+    if best is not None:
+        return best
+    best = _allowances(memory, effort, order, ranges, 0.0)
     if best is None:
-        kept = sum(ranges[key][0] for key, _ in order)
-        raise DoesNotFit("out_of_budget", "memory", f"{shown(memory)} does not hold the {len(order)} graphs of a step: the smallest plan found for each keeps {shown(kept)} in all "
-                         "beside what is resident", "more memory, a smaller batch, or fewer graphs")
-    if share == 0.0:
-        for _ in range(HALVINGS):
-            middle = (low + high) / 2
-            found = _allowances(memory, effort, order, ranges, middle)
-            if found is None:
-                high = middle
-            else:
-                best, low = found, middle
+        kept = sum(ranges[key].few for key, _ in order)
+        raise DoesNotFit("out_of_budget", "memory", f"{shown(memory)} does not hold the {len(order)} graphs of a step: the smallest plans found hand "
+                         f"{shown(kept)} to backward parts", "more memory, a smaller batch, or fewer graphs")
+    low, high = 0.0, 1.0
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        found = _allowances(memory, effort, order, ranges, middle)
+        if found is None:
+            high = middle
+        else:
+            best, low = found, middle
     return best
 
 
-def _kept_range(plan: RegionPlan, effort: str) -> tuple[int, int]:
-    """Bytes that cross with the forward part's results: by the smallest plan, and keeping all."""
+@dataclass
+class _Range:
+    """What a graph hands to its own backward part: by the smallest plan, keeping all, and its results beside it."""
+
+    few: int
+    all: int
+    results: int
+    inputs: int
+
+    def crossing(self, share: float) -> int:
+        return int(self.few + share * (self.all - self.few))
+
+
+def _range_of(plan: RegionPlan, effort: str) -> _Range:
     problem = with_bases(plan.problem, 0, 0, Allowance(), 0)
     ends = (smallest_report(problem, effort), solve.remat(problem, memory=2**62, effort="fast"))
-    few, all_of_it = (_kept(problem, report) for report in ends)
-    return min(few, all_of_it), all_of_it
+    few, all_of_it = (_bytes(problem, report["crossing"]) for report in ends)
+    return _Range(min(few, all_of_it), all_of_it, _bytes(problem, problem["boundary"]["forward_outputs"]), plan.kept_input_bytes)
 
 
-def _kept(problem: dict[str, Any], report: dict[str, Any]) -> int:
-    names = {*report["crossing"], *problem["boundary"]["forward_outputs"]}
+def _bytes(problem: dict[str, Any], names: Sequence[str]) -> int:
     storages = {each["id"]: each for each in problem["storages"]}
     bases = {storages[name].get("view_of", name) for name in names}
     return sum(storages[name]["bytes"] for name in bases if name in storages)
 
 
-def _allowances(memory: int, effort: str, order: Sequence[tuple[Hashable, RegionPlan]], ranges: dict[Hashable, tuple[int, int]], share: float) -> dict[Hashable, Allowance] | None:
+def _allowances(memory: int, effort: str, order: Sequence[tuple[Hashable, RegionPlan]], ranges: dict[Hashable, _Range], share: float) -> dict[Hashable, Allowance] | None:
     """None where a graph does not fit beside the others."""
     waiting: dict[Hashable, int] = {}
     before = 0
     for key, _ in order:
         waiting[key] = before  # a graph that runs twice has one plan, for its last run
-        few, all_of_it = ranges[key]
-        before += int(few + share * (all_of_it - few))
+        before += ranges[key].crossing(share) + ranges[key].inputs
     result = {}
     for key, plan in dict(order).items():
-        few, all_of_it = ranges[key]
-        allowance = Allowance(waiting[key], int(few + share * (all_of_it - few)))
+        allowance = Allowance(waiting[key], ranges[key].crossing(share) + ranges[key].results)
         problem = with_bases(plan.problem, plan.resident.total, plan.tangent_bytes, allowance, memory)
         try:
             solve.remat(problem, memory=memory, effort=effort)
