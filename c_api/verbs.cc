@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "verbs.h"
 
-#include <charconv>
-#include <cmath>
-#include <system_error>
 #include <utility>
 
 #include "snug/files.h"
@@ -14,11 +11,6 @@
 
 namespace snug::c_api {
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-// A number that is not finite has no JSON.
-Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
 std::string json_of(const Progress& progress) {
   return dumped({{"stage", progress.stage},
@@ -45,15 +37,6 @@ std::string json_of(const Warning& warning) {
   Json json = {{"code", warning.code}, {"text", warning.text}, {"count", warning.count}};
   if (warning.share) json["share"] = number(*warning.share);
   return dumped(json);
-}
-
-int64_t whole_number(const char* name, const std::string& text) {
-  int64_t value = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc() || stop != end || value < 0)
-    throw Error(ErrorCode::bad_config, name, "\"" + text + "\" is no whole number");
-  return value;
 }
 
 std::string quoted(const std::string& text) { return dumped(Json(text)); }
@@ -176,16 +159,10 @@ std::string verify_verb(Call& call) {
 }
 
 // Verbs of folders.
-std::string required(Call& call, const std::string& name) {
-  std::string value = call.option(name);
-  if (value.empty()) throw Error(ErrorCode::bad_config, name, "is missing");
-  return value;
-}
-
 std::string merge_verb(Call& call) {
-  const std::string model = required(call, "model_folder");
-  const std::string adapters = required(call, "adapters");
-  const std::string output = required(call, "output");
+  const std::string model = call.required("model_folder");
+  const std::string adapters = call.required("adapters");
+  const std::string output = call.required("output");
   const RunOptions options = call.run_options();
   call.check_options();
   merge_adapters(model, adapters, output, options);
@@ -193,8 +170,8 @@ std::string merge_verb(Call& call) {
 }
 
 std::string convert_verb(Call& call) {
-  const std::string file = required(call, "weights_file");
-  const std::string output = required(call, "output");
+  const std::string file = call.required("weights_file");
+  const std::string output = call.required("output");
   const RunOptions options = call.run_options();
   call.check_options();
   convert_weights(file, output, options);
@@ -202,8 +179,8 @@ std::string convert_verb(Call& call) {
 }
 
 std::string export_verb(Call& call) {
-  const std::string model = required(call, "model_folder");
-  const std::string output = required(call, "output");
+  const std::string model = call.required("model_folder");
+  const std::string output = call.required("output");
   const std::string dtype = call.option("dtype");
   const RunOptions options = call.run_options();
   call.check_options();
@@ -213,7 +190,7 @@ std::string export_verb(Call& call) {
 
 RematRequest remat_request(Call& call) {
   RematRequest request;
-  request.file = required(call, "problem");
+  request.file = call.required("problem");
   const std::string order = call.option("order");
   if (!order.empty() && order != "given" && order != "free")
     throw Error(ErrorCode::bad_config, "order", "\"" + order + "\" is no order",
@@ -229,7 +206,7 @@ RematRequest remat_request(Call& call) {
 
 std::string solve_remat_verb(Call& call) {
   RematRequest request = remat_request(call);
-  request.budget = required(call, "budget");
+  request.budget = call.required("budget");
   call.check_options();
   const RematReport report = solve_remat(request);
   if (!report.fits && call.stop()->load())
@@ -247,15 +224,15 @@ std::string solve_curve_verb(Call& call) {
 }
 
 std::string solve_check_verb(Call& call) {
-  const std::string problem = required(call, "problem");
-  const std::string schedule = required(call, "schedule");
+  const std::string problem = call.required("problem");
+  const std::string schedule = call.required("schedule");
   call.check_options();
   return check_remat(problem, schedule).to_json();
 }
 
 std::string solve_placement_verb(Call& call) {
   PlacementRequest request;
-  request.name = required(call, "csv");
+  request.name = call.required("csv");
   request.items = read_placement_csv(request.name);
   if (const std::string capacity = call.option("capacity"); !capacity.empty())
     request.capacity = parse_capacity(capacity);
@@ -304,40 +281,13 @@ constexpr Verb kVerbs[] = {
 
 }  // namespace
 
-Call::Call(const snug_option* options, size_t count, snug_event event, void* context)
-    : event_(event), context_(context) {
-  for (size_t i = 0; i < count; ++i) {
-    if (options[i].name == nullptr || options[i].value == nullptr)
-      throw Error(ErrorCode::bad_config, "option " + std::to_string(i), "has no name or no value");
-    const std::string name = options[i].name;
-    if (!name.starts_with(".")) {
-      keys_.emplace_back(name, options[i].value);
-    } else if (!options_.emplace(name.substr(1), options[i].value).second) {
-      throw Error(ErrorCode::bad_config, name.substr(1), "is given twice");
-    }
-  }
-}
-
-std::string Call::option(const std::string& name) {
-  asked_.insert(name);
-  const auto found = options_.find(name);
-  return found == options_.end() ? std::string() : found->second;
-}
-
-bool Call::flag(const std::string& name) {
-  const std::string value = option(name);
-  if (value.empty() || value == "false") return false;
-  if (value == "true") return true;
-  throw Error(ErrorCode::bad_config, name, "\"" + value + "\" is neither true nor false");
-}
-
 RunConfig Call::config() {
   const std::string file = option("file");
   const std::string yaml = option("yaml");
   if (!file.empty() && !yaml.empty())
     throw Error(ErrorCode::bad_config, "file", "a configuration is a file or a text, not both");
   RunConfig config =
-      yaml.empty() ? RunConfig::load(file, keys_) : RunConfig::parse(yaml, "configuration", keys_);
+      yaml.empty() ? RunConfig::load(file, keys()) : RunConfig::parse(yaml, "configuration", keys());
   for (const std::string& notice : config.notices) tell("notice", quoted(notice));
   return config;
 }
@@ -349,6 +299,8 @@ RunOptions Call::run_options() {
   if (const std::string bytes = option("host_bytes"); !bytes.empty()) {
     options.budgets_whole_process = true;
     options.host_bytes = whole_number("host_bytes", bytes);
+    if (options.host_bytes < 0)
+      throw Error(ErrorCode::bad_config, "host_bytes", "\"" + bytes + "\" is below 0");
   }
   options.callbacks.on_progress = [this](const Progress& progress) {
     tell("progress", json_of(progress));
@@ -358,13 +310,6 @@ RunOptions Call::run_options() {
     tell("warning", json_of(warning));
   };
   return options;
-}
-
-void Call::check_options() const {
-  for (const auto& [name, value] : options_) {
-    if (asked_.count(name) == 0)
-      throw Error(ErrorCode::bad_config, name, "this verb has no such option");
-  }
 }
 
 void Call::tell(const char* kind, const std::string& json) {

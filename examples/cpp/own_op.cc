@@ -68,9 +68,9 @@ void network(snug::NetworkBuilder& b) {
 struct Data {
   std::vector<float> x, wanted;
   explicit Data(std::mt19937& random) {
-    std::normal_distribution<float> normal;
+    const auto draw = [&] { return (static_cast<float>(random() % 2001) - 1000) * 0.0017F; };
     for (int64_t row = 0; row < kRows; ++row) {
-      for (int64_t i = 0; i < kFeatures; ++i) x.push_back(normal(random));
+      for (int64_t i = 0; i < kFeatures; ++i) x.push_back(draw());
       const float* own = x.data() + row * kFeatures;
       wanted.push_back(own[0] * own[1] + (own[2] > 0 ? own[3] : -own[3]));
     }

@@ -36,12 +36,12 @@ void two_towers(snug::NetworkBuilder& b) {
 struct Pairs {
   std::vector<float> question, answer;
   explicit Pairs(std::mt19937& random) {
-    std::normal_distribution<float> normal;
+    const auto draw = [&] { return (static_cast<float>(random() % 2001) - 1000) * 0.0017F; };
     for (int64_t row = 0; row < kRows; ++row) {
-      for (int64_t i = 0; i < kFeatures; ++i) question.push_back(normal(random));
+      for (int64_t i = 0; i < kFeatures; ++i) question.push_back(draw());
       const float* own = question.data() + row * kFeatures;
       for (int64_t i = 0; i < kFeatures; ++i)  // the same, turned around and mixed
-        answer.push_back(own[kFeatures - 1 - i] - 0.5F * own[i] + 0.1F * normal(random));
+        answer.push_back(own[kFeatures - 1 - i] - 0.5F * own[i] + 0.1F * draw());
     }
   }
   snug::Rows rows() const {

@@ -73,6 +73,7 @@ class RowShape {
 
   RowShape() = default;
   RowShape(std::initializer_list<Axis> axes) : axes_(axes) {}
+  explicit RowShape(std::vector<Axis> axes) : axes_(std::move(axes)) {}
   RowShape(const Shape& sizes) : axes_(sizes.begin(), sizes.end()) {}  // NOLINT: alike
   [[nodiscard]] const std::vector<Axis>& axes() const { return axes_; }
 

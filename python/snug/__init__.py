@@ -7,10 +7,16 @@
 """
 from __future__ import annotations
 
-from . import solve
+from . import layers, ops, recompute, solve
 from ._errors import DoesNotFit, Error
+from ._network import InitRule, Length, Network, NetworkBuilder, Tensor, TensorType, network
+from ._own_op import Op, op
 from ._plan import Plan
+from ._planning import (explain_network, every_combination, fastest_levers, gradients, model_network, plan_allowed_levers, plan_levers, plan_network,
+                        splits_of, tensors_of)
 from ._progress import Warned
+from ._session import (Cancel, Evaluation, GradientResult, LossScale, Machine, RowSlot, RowSource, Session, SessionPlan, StepResult, TensorInfo,
+                       UpdateCounts)
 from ._verbs import convert, evaluate, explain, export, inspect, keys, levers, merge, plan, predict, tokenize, train, verify
 
 
@@ -22,6 +28,9 @@ def version() -> dict[str, str]:
 
 
 __all__ = [
-    "DoesNotFit", "Error", "Plan", "Warned", "convert", "evaluate", "explain", "export", "inspect", "keys", "levers", "merge",
-    "plan", "predict", "solve", "tokenize", "train", "verify", "version",
+    "Cancel", "DoesNotFit", "Error", "Evaluation", "GradientResult", "InitRule", "Length", "LossScale", "Machine", "Network",
+    "NetworkBuilder", "Op", "Plan", "RowSlot", "RowSource", "Session", "SessionPlan", "StepResult", "Tensor", "TensorInfo", "TensorType",
+    "UpdateCounts", "Warned", "convert", "evaluate", "every_combination", "explain", "explain_network", "export", "fastest_levers",
+    "gradients", "inspect", "keys", "layers", "levers", "merge", "model_network", "network", "op", "ops", "plan", "plan_allowed_levers",
+    "plan_levers", "plan_network", "predict", "recompute", "solve", "splits_of", "tensors_of", "tokenize", "train", "verify", "version",
 ]

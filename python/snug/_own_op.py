@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ops of your own (include/snug/custom_op.h): a kernel in numpy, or a C function by its address, with its gradient."""
+from __future__ import annotations
+
+import ctypes
+import inspect
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from . import _callbacks
+from ._arrays import array_at
+from ._errors import Error
+from ._native import Ask, Handle, Kernel, library, result_of, text_bytes
+from ._network import NetworkBuilder, Tensor, TensorType, builder_of
+
+Types = Sequence[TensorType]
+
+
+def _type_of(op: str, value: Any) -> dict[str, Any]:
+    if not isinstance(value, TensorType):
+        raise TypeError(f"the shapes of '{op}' are snug.TensorType(dtype, shape), not a {type(value).__name__}")
+    return {"dtype": value.dtype, "shape": list(value.shape)}
+
+
+class Op:
+    """An op of a program's own. Make it known with `@snug.network(ops=[op])`, and call it on tensors: `op(x, k=3)`.
+
+    `kernel`: a function of the inputs' arrays and the outputs', which it fills, with the attributes by name; or the address of a
+    C function (int, such as numba's cfunc.address) as docs/python.md has it. It works row by row along axis 0, or says
+    `couples_rows`; the same operands give the same bytes. Arrays are the library's own memory: they end with the call.
+    `shapes(*types, **attributes)`: the outputs' types; without it they are that of the first input.
+    `gradient(*inputs, *outputs, *gradients, **attributes)`: builds, by ops, a tensor an input, None for one that has none.
+    `backward`: the same in numpy, in place of `gradient`: it fills the gradient of each of `differentiable` (all inputs), which
+    are its last arguments.
+    `scratch_bytes(*types, **attributes)`: of a buffer that the kernel is given as `scratch`. `flops`: for predictions of time.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        kernel: Callable[..., Any] | int,
+        *,
+        inputs: Sequence[str],
+        outputs: Sequence[str] = ("y",),
+        attributes: Mapping[str, Any] | None = None,
+        shapes: Callable[..., Any] | None = None,
+        gradient: Callable[..., Any] | None = None,
+        backward: Callable[..., Any] | int | None = None,
+        differentiable: Sequence[str] | None = None,
+        couples_rows: bool = False,
+        scratch_bytes: Callable[..., int] | None = None,
+        flops: Callable[..., float] | None = None,
+    ) -> None:
+        if gradient is not None and backward is not None:
+            raise Error("bad_config", name, "it has a gradient and a backward function", "give one of the two")
+        self.name = name
+        self.inputs, self.outputs = tuple(inputs), tuple(outputs)
+        self.attributes = dict(attributes or {})
+        self._shapes, self._scratch_bytes, self._flops = shapes, scratch_bytes, flops
+        self._couples_rows = couples_rows
+        self._gradient = gradient
+        self._backward: Op | None = None
+        if backward is not None:
+            self._take_backward(backward, differentiable)
+        elif differentiable is not None:
+            raise Error("bad_config", name, "differentiable is of a backward function", "omit it")
+        self._ask = Ask(self._answer)
+        self._kernel: Any = None
+        self._address = kernel if isinstance(kernel, int) else 0
+        if not isinstance(kernel, int):
+            if not callable(kernel):
+                raise TypeError(f"the kernel of '{name}' is a function or an address, not a {type(kernel).__name__}")
+            self._function = kernel
+            self._kernel = Kernel(self._run)
+            self._address = ctypes.cast(self._kernel, ctypes.c_void_p).value or 0
+
+    def gradient(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Decorates the function that builds its gradient."""
+        if self._gradient is not None:
+            raise Error("bad_config", self.name, "it has a gradient already")
+        self._gradient = function
+        return function
+
+    def _take_backward(self, backward: Callable[..., Any] | int, differentiable: Sequence[str] | None) -> None:
+        which = [self.inputs.index(name) for name in (self.inputs if differentiable is None else differentiable)]
+        op = Op(
+            f"{self.name}_backward", backward,
+            inputs=[*self.inputs, *self.outputs, *(f"d{name}" for name in self.outputs)], outputs=[f"d{self.inputs[i]}" for i in which],
+            attributes=self.attributes, couples_rows=self._couples_rows,
+            shapes=lambda *types, **_attributes: [types[i] for i in which])
+
+        def build(*tensors: Tensor | None, **attributes: Any) -> list[Tensor | None]:
+            inputs, outputs = tensors[: len(self.inputs)], tensors[len(self.inputs) : -len(self.outputs)]
+            given = tensors[-len(self.outputs) :]
+            dy = [each if each is not None else of.builder.fill(0.0, of.shape) for each, of in zip(given, outputs)]  # type: ignore[union-attr]
+            found = op._called([*inputs, *outputs, *dy], attributes)
+            return [found[which.index(i)] if i in which else None for i in range(len(self.inputs))]
+
+        self._gradient = build
+        self._backward = op
+
+    def __call__(self, *operands: Tensor, **attributes: Any) -> Any:
+        """Appends it to the network of its operands: a tensor, or a tuple of them."""
+        found = self._called(operands, attributes)
+        return found[0] if len(found) == 1 else tuple(found)
+
+    def _called(self, operands: Sequence[Any], attributes: Mapping[str, Any]) -> list[Tensor | None]:
+        return builder_of(*operands).op(self.name, operands, attributes)
+
+    def _add_to(self, network: Handle) -> None:
+        definition = {"name": self.name, "inputs": self.inputs, "outputs": self.outputs, "attributes": self.attributes, "couples_rows": self._couples_rows,
+                      "has_gradient": self._gradient is not None, "has_scratch_bytes": self._scratch_bytes is not None,
+                      "has_flops": self._flops is not None}
+        text = text_bytes(self.name, json.dumps(definition))
+        result_of(library().snug_network_add(network.address, text, self._address, self._ask, None))
+        network.kept = [*network.kept, self._ask, self._kernel]
+        if self._backward is not None:
+            self._backward._add_to(network)
+
+    # What the library asks.
+
+    def _answer(self, _context: Any, what: bytes, question: bytes, builder: int | None, reply: int) -> int:
+        given = None if builder is None else NetworkBuilder(builder)
+        try:
+            answer = self._answered(what.decode(), json.loads(question), given)
+            library().snug_reply(reply, json.dumps(answer).encode())
+            return 0
+        except BaseException as error:  # noqa: BLE001: nothing may leave through C
+            return _callbacks.failed(error) if given is None else _callbacks.failed_building(error, given._reported)
+        finally:
+            if given is not None:
+                given._address = None
+
+    def _answered(self, what: str, question: Mapping[str, Any], builder: NetworkBuilder | None) -> Any:
+        attributes = question["attributes"]
+        if builder is not None:
+            return self._built(question, builder, attributes)
+        types = [TensorType(each["dtype"], tuple(each["shape"])) for each in question["inputs"]]
+        if what != "infer":
+            asked = self._scratch_bytes if what == "scratch_bytes" else self._flops
+            return asked(*types, **attributes)  # type: ignore[misc]
+        if self._shapes is None:
+            return [_type_of(self.name, types[0])] * len(self.outputs)
+        found = self._shapes(*types, **attributes)
+        return [_type_of(self.name, each) for each in ([found] if isinstance(found, TensorType) else found)]
+
+    def _built(self, question: Mapping[str, Any], builder: NetworkBuilder, attributes: Mapping[str, Any]) -> list[int]:
+        tensors = [None if number < 0 else Tensor(builder, number) for part in ("inputs", "outputs", "gradients") for number in question[part]]
+        found = self._gradient(*tensors, **attributes)  # type: ignore[misc]
+        listed = [found] if isinstance(found, Tensor) or found is None else list(found)
+        return [-1 if each is None else builder._number_of(self.name, each) for each in listed]
+
+    def _run(self, _context: Any, inputs: Any, outputs: Any, dims: Any, numbers: Any, scratch: int | None) -> int:
+        try:
+            self._run_in_numpy(inputs, outputs, dims, numbers, scratch)
+            return 0
+        except BaseException as error:  # noqa: BLE001: nothing may leave through C
+            return _callbacks.failed(error)
+
+    def _run_in_numpy(self, inputs: Any, outputs: Any, dims: Any, numbers: Any, scratch: int | None) -> None:
+        types, at = [], 0
+        for _ in range(len(self.inputs) + len(self.outputs)):
+            types.append(TensorType(_DTYPES[dims[at]], tuple(dims[at + 2 : at + 2 + dims[at + 1]])))
+            at += 2 + dims[at + 1]
+        split = len(self.inputs)
+        arrays = [array_at(inputs[i], *types[i], None) for i in range(split)]
+        arrays += [array_at(outputs[i], *types[split + i], None, is_written=True) for i in range(len(self.outputs))]
+        attributes = {name: type(default)(numbers[i]) for i, (name, default) in enumerate(self.attributes.items())}
+        if self._scratch_bytes is not None:
+            arrays.append(array_at(scratch or 0, "u8", [self._scratch_bytes(*types[:split], **attributes)], None, is_written=True))
+            self._function(*arrays[:-1], scratch=arrays[-1], **attributes)
+        else:
+            self._function(*arrays, **attributes)
+        for array in arrays:
+            if sys.getrefcount(array) > _OWN_REFERENCES:
+                raise Error("bad_config", self.name, "its kernel keeps an array beyond the call, whose memory is the library's", "keep a copy: x.copy()")
+
+
+_DTYPES = ("f32", "i32", "i64", "boolean")  # as DType has them
+_OWN_REFERENCES = 3  # the list's, the loop's, getrefcount's
+
+
+def op(function: Callable[..., Any] | None = None, *, outputs: Sequence[str] = ("y",), **options: Any) -> Any:
+    """Makes a function of numpy arrays an op: `@snug.op def keep_largest(x, y, *, k=1): ...` fills y. Its positional parameters are
+    the inputs and, last, the outputs; its keywords are the attributes with their defaults. Options are those of Op."""
+
+    def of(function: Callable[..., Any]) -> Op:
+        parameters = inspect.signature(function).parameters.values()
+        names = [each.name for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
+        attributes = {each.name: each.default for each in parameters if each.kind == each.KEYWORD_ONLY and each.name != "scratch"}
+        split = len(names) - len(outputs)
+        if names[split:] != list(outputs) or split < 1:
+            raise Error("bad_config", function.__name__, f"its parameters are {', '.join(names)}", f"give inputs, then {', '.join(outputs)}")
+        lacking = [name for name, default in attributes.items() if default is inspect.Parameter.empty]
+        if lacking:
+            raise Error("bad_config", function.__name__, f"the attribute '{lacking[0]}' has no default", "give it one")
+        return Op(options.pop("name", function.__name__), function, inputs=names[:split], outputs=outputs, attributes=attributes, **options)
+
+    return of if function is None else of(function)

@@ -1,0 +1,546 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sessions: networks of your own, planned within a number of bytes and trained in them (include/snug/session.h)."""
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from . import _callbacks
+from ._arrays import array_at, copy_of, described, elements_of, shape_of
+from ._config import text_of
+from ._errors import Error
+from ._library import _EVENT
+from ._native import Data, Fill, Handle, Sink, do, make
+from ._network import Network
+from ._plan import Plan
+
+Lengths = int | Mapping[str, int]
+
+
+class StepResult(NamedTuple):
+    update: int
+    """Counted from 1."""
+    loss: float
+    """The batch's, before the update."""
+    grad_norm: float
+    learning_rate: float
+    loss_scale: float
+    is_skipped: bool
+    """Gradients overflowed under a dynamic loss_scale: nothing moved but that."""
+
+
+class Evaluation(NamedTuple):
+    rows: int
+    loss: float
+
+
+class GradientResult(NamedTuple):
+    loss: float
+    of: dict[str, Any]
+    """By weight, as numpy arrays."""
+
+
+class TensorInfo(NamedTuple):
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    kind: str
+    """"parameter", "buffer", "optimizer_state" or "scales"."""
+    is_trained: bool
+
+
+class UpdateCounts(NamedTuple):
+    drawn: int
+    schedule: int
+    optimizer: int
+
+
+class LossScale(NamedTuple):
+    value: float
+    clean_updates: int
+    overflows: int
+
+
+class Cancel:
+    """A flag to stop planning, or the next step before it changes anything, from any thread: Error of the code "cancelled"."""
+
+    def __init__(self) -> None:
+        self._handle = make(None, "flag", {})
+
+    def set(self) -> None:
+        do(self._handle, "set")
+
+    def clear(self) -> None:
+        do(self._handle, "clear")
+
+    def is_set(self) -> bool:
+        return do(self._handle, "is_set")
+
+
+class Machine:
+    """This machine's cores and their measured speed, opened once for several plans and sessions."""
+
+    def __init__(self, threads: int = 0, profile_folder: str | os.PathLike[str] | None = None) -> None:
+        self._handle = make(None, "machine", options_of({".threads": threads, ".profile_folder": profile_folder}))
+        about = do(self._handle, "about")
+        self.threads: int = about["threads"]
+        self.backend: str = about["backend"]
+
+
+class RowSlot(NamedTuple):
+    """A place to fill: `values` (rows, *row_shape), numpy's array in the session's own memory."""
+
+    input: str
+    values: Any
+    first_row: int
+    length: str | None
+    """The name of the length that is the first axis of a row; None where it is none."""
+    padding: int
+    """What shorter rows are filled up with."""
+
+
+class RowSource:
+    """The rows of one batch, wherever they come from. Derive from it: `fill` is called for every input of every micro-batch, in
+    the thread that called the session."""
+
+    @property
+    def rows(self) -> int:
+        raise NotImplementedError("a row source says how many rows it has: rows")
+
+    @property
+    def length(self) -> Lengths | None:
+        """The lengths of the longest row; None where rows have none."""
+        return None
+
+    @property
+    def columns(self) -> Sequence[str] | None:
+        """Every input that it has values for; None: all that it is asked for."""
+        return None
+
+    @property
+    def total_weights(self) -> Mapping[str, float]:
+        """What all rows weigh together in a mean that is weighed by an input; those that are not here are read ahead."""
+        return {}
+
+    def fill(self, slot: RowSlot) -> None:
+        """Writes all of slot.values. May be called more than once for the same rows."""
+        raise NotImplementedError("a row source writes where it is asked to: fill")
+
+    def fill_all(self, slots: Sequence[RowSlot]) -> None:
+        """The inputs of a micro-batch, all of the same rows."""
+        for slot in slots:
+            self.fill(slot)
+
+
+_LISTS = ("lengths", "optim_args")  # JSON, whatever they hold
+
+
+def options_of(given: Mapping[str, Any]) -> dict[str, str]:
+    """As C takes them; None is not given."""
+    options = {}
+    for name, value in given.items():
+        if value is None:
+            continue
+        if name in _LISTS:
+            value = json.dumps(value if isinstance(value, Mapping) else list(value))
+        options[name] = text_of(name.lstrip("."), value)
+    return options
+
+
+class Given:
+    """What a session or a plan is made with: options, and what they refer to, which has to live as long."""
+
+    def __init__(self, network: Network, options: Mapping[str, Any]) -> None:
+        if not isinstance(network, Network):
+            raise TypeError(f"a session is of a network (snug.network), not of a {type(network).__name__}")
+        self.network = network
+        rest = dict(options)
+        self.data = Data()
+        self.kept: list[Any] = [network._handle]
+        for name, kind in (("cancel", Cancel), ("machine", Machine)):
+            value = rest.pop(name, None)
+            if value is not None and not isinstance(value, kind):
+                raise TypeError(f"{name} is a snug.{kind.__name__}, not a {type(value).__name__}")
+            if value is not None:
+                setattr(self.data, name, value._handle.address)
+                self.kept.append(value._handle)
+        block = rest.pop("block", None)
+        if block is not None:
+            self._take_block(block)
+        told = {"progress": rest.pop("on_planning", None), "message": rest.pop("on_message", None)}
+        # Told in any case: while planning goes on, this is where Python hears of Ctrl-C.
+        self.data.event = _EVENT(lambda _context, kind, text: _tell(told, kind, text))
+        self.kept.append(self.data.event)
+        wants_picture = rest.pop("wants_picture", None)
+        self.options = options_of(rest)
+        self.call_options = dict(self.options)
+        if wants_picture:
+            self.call_options[".html"] = "true"
+
+    def _take_block(self, block: Any) -> None:
+        view = memoryview(block).cast("B")
+        elements = elements_of("block", view, is_written=True)
+        self.data.block, self.data.block_bytes = elements.address, len(view)
+        self.kept.append(elements)
+
+
+def _tell(told: Mapping[str, Callable[..., Any] | None], kind: bytes, text: bytes) -> int:
+    try:
+        function = told.get(kind.decode())
+        if function is not None:
+            value = json.loads(text)
+            if kind == b"progress":
+                function(value["done"], value["total"], value["phase"])
+            else:
+                function(value)
+        return 0
+    except BaseException as error:  # noqa: BLE001: nothing may leave through C
+        return _callbacks.failed(error)
+
+
+def _cannot_save(_file: Any) -> None:
+    raise Error("unsupported", "plan", "a session's plan is not written", "SessionPlan(network, ...).save(file) does, and sessions open it")
+
+
+class SessionPlan:
+    """A plan, made once, of which any number of sessions may be opened. Options are those of Session.
+
+    Raises DoesNotFit with the proof, the smallest budget and the cheapest ways to fit.
+    """
+
+    def __init__(self, network: Network, **options: Any) -> None:
+        given = Given(network, options)
+        self._handle = make(network._handle, "plan_session", given.call_options, given.data, given.kept)
+
+    @property
+    def report(self) -> Plan:
+        return Plan(do(self._handle, "report"), save=self.save, page=lambda: do(self._handle, "report", {".html": "true"})["html"])
+
+    def save(self, file: str | os.PathLike[str]) -> None:
+        """A file for the option plan_file."""
+        do(self._handle, "save", options_of({".file": file}))
+
+    def save_problem(self, file: str | os.PathLike[str]) -> None:
+        """The training program of the longest rows as a problem for snug.solve."""
+        do(self._handle, "save_problem", options_of({".file": file}))
+
+    def save_schedule(self, file: str | os.PathLike[str]) -> None:
+        """Its planned schedule."""
+        do(self._handle, "save_schedule", options_of({".file": file}))
+
+    def summands(self, length: Lengths | None = None) -> float:
+        """Over all ops of the training program for rows of this length, how many numbers an element of the output is the sum of."""
+        return do(self._handle, "summands", {} if length is None else {".length": json.dumps(length)})
+
+
+class Session:
+    """A network planned within a number of bytes, and trained in them on rows that you hold. Used from one thread at a time; any
+    number of sessions work in threads of their own.
+
+    `batch_rows`, `memory` ("64MiB"), `micro_batch_size`, `optim`, `learning_rate`, `lengths`, `seed`, `threads`, ...: every field of
+    SessionOptions (include/snug/train_fields.inc), by its name; and `plan_file`, `profile_folder`, `repeats_own_ops`,
+    `wants_picture`, `block` (writable memory of yours, page-aligned), `machine`, `cancel`, `on_planning(done, total, phase)`,
+    `on_message(text)`. Raises DoesNotFit before anything is allocated.
+    """
+
+    def __init__(self, network: Network | SessionPlan, **options: Any) -> None:
+        if isinstance(network, SessionPlan):
+            if options:
+                raise Error("bad_config", next(iter(options)), "a session of a plan has the plan's options", "give it to SessionPlan")
+            self._open(make(network._handle, "open", {}, kept=[network._handle]))
+        else:
+            given = Given(network, options)
+            self._open(make(network._handle, "open", given.call_options, given.data, given.kept))
+
+    def _open(self, handle: Handle) -> None:
+        self._held: Handle | None = handle
+
+    @classmethod
+    def _of(cls, handle: Handle) -> Session:
+        session = cls.__new__(cls)
+        session._open(handle)
+        return session
+
+    @classmethod
+    def resume(cls, network: Network, folder: str | os.PathLike[str], **options: Any) -> Session:
+        """Goes on where save() was called, to the same bits. Options that decide the result may not differ."""
+        given = Given(network, options)
+        return cls._of(make(network._handle, "resume", {**given.call_options, **options_of({".folder": folder})}, given.data, given.kept))
+
+    @property
+    def _handle(self) -> Handle:
+        if self._held is None:
+            raise Error("bad_config", "session", "it is closed", "open another one")
+        return self._held
+
+    def close(self) -> None:
+        """Gives its memory back, once no view refers to it. Every later call is an error."""
+        self._held = None
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *_error: Any) -> None:
+        self.close()
+
+    def _do(self, verb: str, **options: Any) -> Any:
+        return do(self._handle, verb, options_of({"." + name: value for name, value in options.items()}))
+
+    # What it is.
+
+    @property
+    def plan(self) -> Plan:
+        return Plan(self._do("plan"), save=_cannot_save, page=lambda: self._do("plan", html=True)["html"])
+
+    @property
+    def updates(self) -> int:
+        return self._do("about")["updates"]
+
+    @property
+    def counts(self) -> UpdateCounts:
+        return UpdateCounts(**self._do("about")["counts"])
+
+    def set_counts(self, drawn: int, schedule: int, optimizer: int) -> None:
+        """To go on from a checkpoint of your own, with its weights and states."""
+        self._do("set_counts", drawn=drawn, schedule=schedule, optimizer=optimizer)
+
+    @property
+    def loss_scale(self) -> LossScale:
+        return LossScale(**self._do("about")["loss_scale"])
+
+    @property
+    def has_dynamic_loss_scale(self) -> bool:
+        return self._do("about")["has_dynamic_loss_scale"]
+
+    def set_loss_scale(self, value: float, clean_updates: int = 0, overflows: int = 0) -> None:
+        self._do("set_loss_scale", value=value, clean_updates=clean_updates, overflows=overflows)
+
+    def has_input(self, name: str) -> bool:
+        return self._do("has_input", input=name)
+
+    # Work. Rows are {input: array (rows, ...)}, or a RowSource; `length` is that of the rows, where they have any: 12, or
+    # {"source": 12, "target": 20}. Arrays are read where they are.
+
+    def step(self, rows: Mapping[str, Any] | RowSource, *, length: Lengths | None = None, learning_rate: float | None = None, is_skipped: bool = False) -> StepResult:
+        """One update on at most batch_rows rows. `learning_rate`: in place of the schedule's. `is_skipped`: loss and norm only.
+
+        Raises Error{bad_data} for rows that cannot be, Error{numeric} where the loss or the gradients are not finite.
+        """
+        options = {}
+        if learning_rate is not None:
+            options[".learning_rate"] = text_of("learning_rate", learning_rate)
+        if is_skipped:
+            options[".is_skipped"] = "true"
+        found = self._with_rows("step", rows, length, options)
+        return StepResult(found["update"], float(found["loss"]), float(found["grad_norm"]), float(found["learning_rate"]),
+                          float(found["loss_scale"]), found["is_skipped"])
+
+    def gradients(self, rows: Mapping[str, Any] | RowSource, *, length: Lengths | None = None) -> GradientResult:
+        """The gradients of the mean loss; for sessions with only_gradients=True."""
+        of: dict[str, Any] = {}
+        found = self._with_rows("gradients", rows, length, {}, lambda _first, arrays: of.update(arrays))
+        return GradientResult(float(found["loss"]), of)
+
+    def evaluate(self, rows: Mapping[str, Any] | RowSource, sink: Callable[[int, dict[str, Any]], Any] | None = None, *, length: Lengths | None = None) -> Evaluation:
+        """The loss over any number of rows. `sink(first_row, {output: array})` is called micro-batch by micro-batch."""
+        found = self._with_rows("evaluate", rows, length, {}, sink or (lambda _first, _arrays: None))
+        return Evaluation(found["rows"], float(found["loss"]))
+
+    def predict(self, rows: Mapping[str, Any] | RowSource, sink: Callable[[int, dict[str, Any]], Any] | None = None, *, length: Lengths | None = None) -> dict[str, Any]:
+        """The outputs of any number of rows by name, (rows, ...) each, or piece by piece to `sink`. Inputs that only the loss reads
+        may be absent."""
+        pieces: list[dict[str, Any]] = []
+        self._with_rows("predict", rows, length, {}, sink or (lambda _first, arrays: pieces.append(arrays)))
+        if not pieces:
+            return {}
+        import numpy
+
+        return {name: numpy.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
+
+    def _with_rows(self, verb: str, rows: Any, length: Any, options: dict[str, str], sink: Callable[[int, dict[str, Any]], Any] | None = None) -> Any:
+        handle = self._handle
+        data = Data()
+        if isinstance(rows, Mapping):
+            found = {name: elements_of(name, value) for name, value in rows.items()}
+            first = next(iter(found.values()), None)
+            if first is None or not first.shape:
+                raise Error("bad_data", "rows", "there are none", "give {input: array}, whose first axis is that of the rows")
+            data.rows = first.shape[0]
+            data.arrays, _kept = described(found)
+            data.array_count = len(found)
+        elif isinstance(rows, RowSource):
+            _kept = self._take_source(rows, data, options, handle)
+            length = rows.length
+        else:
+            raise TypeError(f"rows are {{input: array}} or a snug.RowSource, not a {type(rows).__name__}")
+        if length is not None:
+            options[".length"] = json.dumps(length)
+        if sink is not None:
+            data.sink = Sink(lambda _context, first_row, arrays, count: _sunk(sink, first_row, arrays, count))
+        return do(handle, verb, options, data)
+
+    def _take_source(self, rows: RowSource, data: Data, options: dict[str, str], handle: Handle) -> Any:
+        data.rows = rows.rows
+        named = {name: None for name in rows.columns or ()}
+        array, kept = described({name: _NO_ELEMENTS for name in named})
+        data.arrays, data.array_count = array, len(named)
+        data.fill = Fill(lambda _context, slots, count: _filled(rows, slots, count, handle))
+        if rows.total_weights:
+            options[".total_weights"] = json.dumps(dict(rows.total_weights))
+        return kept
+
+    # Tensors.
+
+    def tensors(self) -> list[TensorInfo]:
+        """Weights, buffers and optimizer states, in order of name."""
+        return tensor_infos(self._do("tensors"))
+
+    def _shape(self, name: str) -> tuple[int, ...]:
+        for tensor in self.tensors():
+            if tensor.name == name:
+                return tensor.shape
+        raise Error("bad_config", name, "the session has no tensor of this name", "tensors() lists them")
+
+    def read(self, name: str, out: Any = None) -> Any:
+        """A tensor's values: a new array, or into `out`, a writable one of float32 with as many elements."""
+        if out is None:
+            import numpy
+
+            out = numpy.empty(self._shape(name), numpy.float32)
+        self._copy("read", name, out, is_written=True)
+        return out
+
+    def write(self, name: str, values: Any) -> None:
+        """Raises Error{numeric} for values that are not finite."""
+        self._copy("write", name, values)
+
+    def read_rows(self, name: str, first_row: int, out: Any) -> Any:
+        """Whole rows of a weight or buffer from this one into `out`, for weights that are not in memory as f32."""
+        self._copy("read", name, out, first_row, is_written=True)
+        return out
+
+    def write_rows(self, name: str, first_row: int, values: Any) -> None:
+        self._copy("write", name, values, first_row)
+
+    def _copy(self, verb: str, name: str, values: Any, first_row: int | None = None, *, is_written: bool = False) -> None:
+        elements = elements_of(name, values, is_written=is_written)
+        if elements.dtype != "f32":
+            raise Error("bad_data", name, f"its elements are {elements.dtype}", "give float32")
+        shape = self._shape(name)
+        wanted = shape if first_row is None else (elements.shape[:1] + shape[1:])
+        if len(elements.shape) > 1 and elements.shape != wanted:
+            raise Error("bad_data", name, f"the array is {list(elements.shape)}, the tensor {list(wanted)}", "give one of its shape, or flat")
+        data = Data()
+        data.arrays, _kept = described({name: elements})
+        data.array_count = 1
+        do(self._handle, verb, {} if first_row is None else {".first_row": text_of("first_row", first_row)}, data)
+
+    def view(self, name: str) -> Any:
+        """The tensor's own elements as a read-only array, without a copy. They change with the session, and live as long as the array."""
+        return self._place("view", name, is_bytes=False)
+
+    def edit(self, name: str) -> Any:
+        """The same to be written to, before the next call of the session: it takes no notice of a later change. What is written is
+        not checked."""
+        return self._place("edit", name, is_bytes=False)
+
+    def view_bytes(self, name: str) -> Any:
+        """The bytes of a tensor of any type."""
+        return self._place("view", name, is_bytes=True)
+
+    def edit_bytes(self, name: str) -> Any:
+        return self._place("edit", name, is_bytes=True)
+
+    def _place(self, verb: str, name: str, *, is_bytes: bool) -> Any:
+        place = self._do(verb, name=name)
+        if is_bytes:
+            return array_at(place["address"], "u8", [place["bytes"]], self._handle, is_written=verb == "edit")
+        if place["dtype"] != "f32":
+            raise Error("bad_config", name, f"its elements are stored as {place['dtype']}",
+                        "view_bytes and edit_bytes give them, read and write their values")
+        return array_at(place["address"], "f32", place["shape"], self._handle, is_written=verb == "edit")
+
+    def state_dict(self) -> dict[str, Any]:
+        """Weights and buffers by name, as numpy arrays of their own."""
+        return {tensor.name: self.read(tensor.name) for tensor in self._weights()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Writes all weights and buffers from arrays (numpy, PyTorch) of float32. Names that are missing or too many are
+        Error{bad_data}, by name, before anything is written."""
+        weights = {tensor.name: tensor for tensor in self._weights()}
+        missing, surplus = sorted(weights.keys() - state.keys()), sorted(state.keys() - weights.keys())
+        if missing or surplus:
+            said = [f"{what}: {', '.join(names)}" for what, names in (("missing", missing), ("not the network's", surplus)) if names]
+            raise Error("bad_data", "state", "; ".join(said), "give exactly the weights and buffers of tensors()")
+        for name, tensor in weights.items():
+            elements = elements_of(name, state[name])
+            if elements.dtype != "f32" or elements.shape != tensor.shape:
+                raise Error("bad_data", name, f"the array is {elements.dtype}{list(elements.shape)}, the tensor f32{list(tensor.shape)}")
+        for name in weights:
+            self.write(name, state[name])
+
+    def _weights(self) -> list[TensorInfo]:
+        return [tensor for tensor in self.tensors() if tensor.kind in ("parameter", "buffer")]
+
+    def initialize(self, name: str) -> None:
+        """Gives a weight or buffer its initial values."""
+        self._do("initialize", name=name)
+
+    def load_weights(self, config: Any = None, **keys: Any) -> None:
+        """Fills the weights of a model_network's session from the model's folder (keys as of model_network)."""
+        from ._config import options_of as config_options
+
+        do(self._handle, "load_weights", config_options(config, keys))
+
+    def find_not_finite(self) -> str:
+        """Names the first value that is not finite; empty where all are."""
+        return self._do("find_not_finite")
+
+    def require_finite(self, where: str) -> None:
+        self._do("require_finite", where=where)
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """A folder that appears whole or not at all."""
+        self._do("save", folder=folder)
+
+    def measured_arena_bytes(self) -> int:
+        """The arena's bytes that were really touched, as plan.arena_bytes counts them."""
+        return self._do("measured_arena_bytes")
+
+    def set_poisoning(self, is_on: bool) -> None:
+        """For tests: from now on every byte that is dead before an op is NaN, and ops of your own run twice."""
+        self._do("set_poisoning", is_on=is_on)
+
+
+class _NoElements(NamedTuple):
+    dtype: str = "f32"
+    shape: tuple[int, ...] = ()
+    address: int = 0
+
+
+_NO_ELEMENTS: Any = _NoElements()
+
+
+def _sunk(sink: Callable[[int, dict[str, Any]], Any], first_row: int, arrays: Any, count: int) -> int:
+    try:
+        sink(first_row, {arrays[i].name.decode(): copy_of(arrays[i]) for i in range(count)})
+        return 0
+    except BaseException as error:  # noqa: BLE001: nothing may leave through C
+        return _callbacks.failed(error)
+
+
+def _filled(rows: RowSource, slots: Any, count: int, handle: Handle) -> int:
+    try:
+        rows.fill_all([
+            RowSlot(slot.array.name.decode(), array_at(slot.array.data, slot.array.dtype.decode(), shape_of(slot.array), handle, is_written=True),
+                    slot.first_row, None if slot.length is None else slot.length.decode(), slot.padding)
+            for slot in (slots[i] for i in range(count))])
+        return 0
+    except BaseException as error:  # noqa: BLE001: nothing may leave through C
+        return _callbacks.failed(error)
+
+
+def tensor_infos(found: Sequence[Mapping[str, Any]]) -> list[TensorInfo]:
+    return [TensorInfo(each["name"], tuple(each["shape"]), each["dtype"], each["kind"], each["is_trained"]) for each in found]
