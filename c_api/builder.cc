@@ -34,7 +34,7 @@ DType dtype_named(const std::string& where, const std::string& name) {
   const std::optional<DType> dtype = dtype_of(name);
   if (!dtype)
     throw Error(ErrorCode::invalid_graph, where, "'" + name + "' is no type of elements",
-                "f32, i32 and boolean are");
+                "f32, i32 and bool are");
   return *dtype;
 }
 

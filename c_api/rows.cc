@@ -41,10 +41,10 @@ class ArrayRows final : public Rows {
         add(name, elements<const float>(array));
       else if (dtype == "i32")
         add(name, elements<const int32_t>(array));
-      else if (dtype == "boolean")
+      else if (dtype == "bool")
         add(name, elements<const uint8_t>(array));
       else
-        refuse(name, "an input has no elements of " + dtype, "f32, i32 and boolean are");
+        refuse(name, "an input has no elements of " + dtype, "f32, i32 and bool are");
       if (!shapes_.emplace(name, shape).second) refuse(name, "is given twice");
     }
   }

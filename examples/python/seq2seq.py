@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An encoder and a decoder with cross-attention that learn to write the odd digits of a row backwards. What is read and what is
-written have lengths of their own.
+"""An encoder and a decoder with cross-attention write the odd digits of a row backwards, in lengths of their own.
     python seq2seq.py [memory [updates]]"""
 import sys
 
@@ -9,20 +8,16 @@ import snug
 from snug.layers import cross_entropy, embedding, layer_norm, linear
 from snug.ops import dropout, gelu, masked_softmax, matmul, reshape, slice, transpose
 
-ROWS, LONGEST, WIDTH, HEADS = 32, 8, 32, 4
-START, END, WORDS, NOTHING = 10, 11, 12, -100
+ROWS, LONGEST, WIDTH, HEADS, START, END, WORDS, NOTHING = 32, 8, 32, 4, 10, 11, 12, -100
 
 
 def attend(b, name, x, memory, mask):
     """Queries of one sequence over keys of another, head by head, where `mask` (rows, 1, T or 1, S) lets them look."""
-    def heads(y):
-        return transpose(reshape(y, [b.rows, y.dim(1), HEADS, WIDTH // HEADS]), [0, 2, 1, 3])
-
+    heads = lambda y: transpose(reshape(y, [b.rows, y.dim(1), HEADS, WIDTH // HEADS]), [0, 2, 1, 3])  # noqa: E731
     with b.scope(name):
         q, k, v = heads(linear("query", x, WIDTH)), heads(linear("key", memory, WIDTH)), heads(linear("value", memory, WIDTH))
         scores = (1 / (WIDTH // HEADS) ** 0.5) * matmul(q, k, transpose_b=True)
-        mixed = transpose(masked_softmax(scores, mask) @ v, [0, 2, 1, 3])
-        return linear("out", reshape(mixed, [b.rows, x.dim(1), WIDTH]), WIDTH)
+        return linear("out", reshape(transpose(masked_softmax(scores, mask) @ v, [0, 2, 1, 3]), [b.rows, x.dim(1), WIDTH]), WIDTH)
 
 
 def feed_forward(x):
@@ -36,9 +31,9 @@ def embed(b, name, ids):
 
 
 @snug.network
-def sequence_to_sequence(b):
+def seq2seq(b):
     source, target = b.length("source"), b.length("target")
-    is_digit = reshape(b.input("is_digit", [source], "boolean"), [b.rows, 1, 1, source])
+    is_digit = reshape(b.input("is_digit", [source], "bool"), [b.rows, 1, 1, source])
     # A place sees what was written before it. Places are below 0: what fills a row up is behind all.
     place = b.input("place", [target], "i32")
     before = reshape(place, [b.rows, 1, target, 1]) >= reshape(place, [b.rows, 1, 1, target])
@@ -61,14 +56,12 @@ def sequence_to_sequence(b):
 
 def digits(random):
     """Rows of different lengths, filled up to the longest of them; and these lengths."""
-    def draw(below):
-        return int(random.randint(0, 1 << 32, dtype=np.uint32)) % below
-
+    draw = lambda below: int(random.randint(0, 1 << 32, dtype=np.uint32)) % below  # noqa: E731
+    filled = lambda rows, length, value: np.array([(row + length * [value])[:length] for row in rows], np.int32)  # noqa: E731
     longest = 2 + draw(LONGEST - 1)
     read = [[draw(10) for _ in range(1 + draw(longest))] for _ in range(ROWS)]
     odd = [[digit for digit in reversed(row) if digit % 2] + [END] for row in read]
     source, target = max(map(len, read)), max(map(len, odd))
-    filled = lambda rows, length, value: np.array([(row + length * [value])[:length] for row in rows], np.int32)
     rows = {"digits": filled(read, source, 0), "is_digit": filled([[1] * len(row) for row in read], source, 0).astype(bool),
             "written": filled([[START] + row for row in odd], target, END), "next": filled(odd, target, NOTHING),
             "place": np.tile(np.arange(target, dtype=np.int32) - LONGEST - 1, (ROWS, 1))}
@@ -76,7 +69,7 @@ def digits(random):
 
 
 memory, updates = (sys.argv[1:2] or ["8MiB"])[0], int((sys.argv[2:3] or [400])[0])
-session = snug.Session(sequence_to_sequence, batch_rows=ROWS, memory=memory, micro_batch_size=8, learning_rate=3e-3, max_grad_norm=1,
+session = snug.Session(seq2seq, batch_rows=ROWS, memory=memory, micro_batch_size=8, learning_rate=3e-3, max_grad_norm=1,
                        lengths=snug.every_combination({"source": [4, 8], "target": [4, LONGEST + 1]}))
 print(session.plan)
 random = np.random.RandomState(1)
@@ -85,8 +78,8 @@ for _ in range(updates):
     step = session.step(rows, length=length)
     if step.update % 50 == 0:
         print(f"update {step.update}: loss {step.loss:.4f}, {length['source']} digits read, {length['target']} written")
-unseen, length = digits(random)
-found = session.evaluate(unseen, length=length)
+rows, length = digits(random)
+found = session.evaluate(rows, length=length)
 print(f"unseen digits: loss {found.loss:.9g}")
 print(f"planned arena {session.plan.arena_bytes}, measured {session.measured_arena_bytes()} bytes")
 sys.exit(0 if len(sys.argv) > 2 or found.loss < 0.5 else 1)

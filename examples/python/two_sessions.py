@@ -39,10 +39,6 @@ def batch(update):
     return {"x": x.astype(np.float32), "label": (rows % CLASSES).astype(np.int32)}
 
 
-def step(session):
-    session.step(batch(session.updates))
-
-
 def tensors_of(session):
     return {tensor.name: session.read(tensor.name).tobytes() for tensor in session.tensors()}
 
@@ -69,18 +65,18 @@ class Learner:
         smallest = snug.plan_network(self.network, **self.options).smallest_budget_bytes
         with snug.Session(self.network, **dict(self.options, memory=smallest, cancel=self.stop)) as session:
             before, saved = tensors_of(session), 0
-            while not is_cancelled(lambda: step(session)):
+            while not is_cancelled(lambda: session.step(batch(session.updates))):
                 assert session.updates < MOST_UPDATES, "nobody cancelled the updates"
-                if session.updates % 2 == 1:
-                    session.save(self.folder)
-                    saved = session.updates
                 self.updates = session.updates
+                if self.updates % 2 == 1:
+                    session.save(self.folder)
+                    saved = self.updates
             assert tensors_of(session) != before, "the weights did not move"
         self.stop.clear()
         session = snug.Session.resume(self.network, self.folder, **self.options, cancel=self.stop)
         assert session.updates == saved, "another update was resumed than was saved"
         for _ in range(UPDATES_AFTER):
-            step(session)
+            session.step(batch(session.updates))
         assert np.isfinite(session.evaluate(batch(0)).loss), "the loss is not finite"
         self.updates = session.updates
         return tensors_of(session)
@@ -88,7 +84,7 @@ class Learner:
     def learn_alone(self):
         session = snug.Session(self.network, **self.options)
         while session.updates < self.updates:
-            step(session)
+            session.step(batch(session.updates))
         return tensors_of(session)
 
 

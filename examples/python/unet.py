@@ -29,18 +29,13 @@ def unet(b):
 
 
 def pictures(random):
-    def draw(below, count):
-        return random.randint(0, 1 << 32, count, np.uint32) % below
-
+    drawn = random.randint(0, 1 << 32, (ROWS, 3 + SIDE * SIDE), np.uint32).astype(np.int64)
+    x, y, radius = 6 + drawn[:, 0:1] % 20, 6 + drawn[:, 1:2] % 20, 3 + drawn[:, 2:3] % 6
     at = np.arange(SIDE * SIDE)
-    picture, label = np.empty((ROWS, SIDE, SIDE, 1), np.float32), np.empty((ROWS, SIDE, SIDE), np.int32)
-    for row in range(ROWS):
-        x, y, radius = (int(low + draw(below, 1)[0]) for low, below in ((6, 20), (6, 20), (3, 6)))
-        is_disc = (at % SIDE - x) ** 2 + (at // SIDE - y) ** 2 <= radius * radius
-        noise = draw(1000, at.size).astype(np.float32) * np.float32(0.0006)
-        picture[row, ..., 0] = (np.where(is_disc, np.float32(0.8), np.float32(0.2)) + noise).reshape(SIDE, SIDE)
-        label[row] = is_disc.reshape(SIDE, SIDE)
-    return {"picture": picture, "class": label}
+    is_disc = (at % SIDE - x) ** 2 + (at // SIDE - y) ** 2 <= radius * radius
+    noise = (drawn[:, 3:] % 1000).astype(np.float32) * np.float32(0.0006)
+    picture = np.where(is_disc, np.float32(0.8), np.float32(0.2)) + noise
+    return {"picture": picture.reshape(ROWS, SIDE, SIDE, 1), "class": is_disc.astype(np.int32).reshape(ROWS, SIDE, SIDE)}
 
 
 memory, updates = (sys.argv[1:2] or ["8MiB"])[0], int((sys.argv[2:3] or [120])[0])

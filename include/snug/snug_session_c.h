@@ -69,7 +69,7 @@ void snug_reply(void* reply, const char* json);
 char* snug_network_add(snug_object* network, const char* definition, snug_kernel kernel,
                        snug_ask ask, void* context);
 
-/* Elements in a row, of "f32", "i32" or "boolean" (a byte each), row-major. */
+/* Elements in a row, of "f32", "i32" or "bool" (a byte each), row-major. */
 typedef struct snug_array {
   const char* name;
   const char* dtype;

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 from ._errors import Error
 from ._native import Array, Handle, text_bytes
 
-_TYPES = {("f", 4): "f32", ("i", 4): "i32", ("l", 4): "i32", ("?", 1): "boolean", ("B", 1): "boolean"}
+_TYPES = {("f", 4): "f32", ("i", 4): "i32", ("l", 4): "i32", ("?", 1): "bool", ("B", 1): "bool"}
 _PLAIN = {("d", 8): ("float64", "float32"), ("e", 2): ("float16", "float32"), ("q", 8): ("int64", "int32"), ("l", 8): ("int64", "int32")}
-_FORMATS = {"f32": "<f4", "i32": "<i4", "i64": "<i8", "boolean": "|b1", "u8": "|u1"}
+_FORMATS = {"f32": "<f4", "i32": "<i4", "i64": "<i8", "bool": "|b1", "u8": "|u1"}
 
 
 class _Buffer(ctypes.Structure):  # Py_buffer

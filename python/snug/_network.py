@@ -14,11 +14,11 @@ from . import _callbacks
 from ._errors import Error
 from ._native import Build, Handle, library, result_of, text_bytes
 
-_NAMES_OF_TYPES = {"float32": "f32", "int32": "i32", "bool": "boolean"}  # numpy's
+_NAMES_OF_TYPES = {"float32": "f32", "int32": "i32"}  # numpy's
 
 
 def dtype_name(dtype: Any) -> str:
-    """"f32", "i32" or "boolean", as the library calls it; numpy's types and names are taken, too."""
+    """"f32", "i32" or "bool", as the library calls it; numpy's types and names are taken, too."""
     name = dtype if isinstance(dtype, str) else getattr(dtype, "name", None) or getattr(dtype, "__name__", None)
     if not isinstance(name, str):
         raise TypeError(f"a type of elements is a name, such as 'f32', not a {type(dtype).__name__}")
@@ -258,7 +258,7 @@ class NetworkBuilder:
         return Length(self._call("length", name=name), name)
 
     def input(self, name: str, row_shape: Sequence[int] = (), dtype: Any = "f32") -> Tensor:
-        """Fed with every batch: (rows, *row_shape) of "f32", "i32" or "boolean". Where rows are filled up to a length, that is the
+        """Fed with every batch: (rows, *row_shape) of "f32", "i32" or "bool". Where rows are filled up to a length, that is the
         first axis: `b.input("ids", [b.length()], "i32")`."""
         shape = [{"length": size.name} if isinstance(size, Length) else size for size in row_shape]
         return self._tensor("input", name=name, row_shape=shape, dtype=dtype_name(dtype))

@@ -178,7 +178,7 @@ class Op:
                 raise Error("bad_config", self.name, "its kernel keeps an array beyond the call, whose memory is the library's", "keep a copy: x.copy()")
 
 
-_DTYPES = ("f32", "i32", "i64", "boolean")  # as DType has them
+_DTYPES = ("f32", "i32", "i64", "bool")  # as DType has them
 _OWN_REFERENCES = 3  # the list's, the loop's, getrefcount's
 
 
