@@ -8,6 +8,7 @@ import pickle
 import signal
 import tempfile
 import threading
+import traceback
 import unittest
 import warnings
 import weakref
@@ -58,6 +59,667 @@ class First(unittest.TestCase):
         self.assertEqual((weight.shape, weight.dtype), ((CLASSES, 12), np.float32))
         self.assertEqual(session.updates, 61)
         self.assertEqual(session.measured_arena_bytes(), snug.Session(digits, **OPTIONS).plan.arena_bytes)
+
+
+class Building(unittest.TestCase):
+    def value_of(self, build, feeds):
+        """What a network of these inputs hands out as "y", in evaluation."""
+        def function(b):
+            inputs = {name: b.input(name, each.shape[1:], "bool" if each.dtype == bool else each.dtype) for name, each in feeds.items()}
+            y = build(b, **inputs)
+            b.output("y", y)
+            b.minimize(b.weighted_mean(linear("trained", b.input("fed", [1]), 1)))
+
+        session = snug.Session(snug.Network("ops", function), batch_rows=4, memory="32MiB", threads=1)
+        return session.predict(feeds)["y"]
+
+    def test_every_op_takes_its_operands_and_attributes_to_their_places(self):
+        random = np.random.RandomState(1)
+        x, z = (random.rand(4, 3, 2).astype(np.float32) + 0.5 for _ in range(2))
+        flags = random.rand(4, 3, 2) < 0.5
+        images = random.rand(4, 4, 4, 2).astype(np.float32)
+        ids = random.randint(0, 5, (4, 3), np.int32)
+        table = random.rand(5, 2).astype(np.float32)
+        matrices, others = random.rand(4, 3, 2).astype(np.float32), random.rand(4, 3, 5).astype(np.float32)
+        mask = np.ones((4, 3), bool)
+        mask[:, 2] = False
+        tables = lambda b: ops.reshape(b.fill(1, [5, 2]), [5, 2]) * 0.5
+
+        def softmax(a, axis):
+            e = np.exp(a - a.max(axis, keepdims=True))
+            return e / e.sum(axis, keepdims=True)
+
+        cases = {
+            "add": (lambda b, x, z: x + z, x + z), "sub": (lambda b, x, z: x - z, x - z), "mul": (lambda b, x, z: x * z, x * z),
+            "div": (lambda b, x, z: x / z, x / z), "neg": (lambda b, x, z: -x, -x), "scale": (lambda b, x, z: 3 * x + x * 2, 5 * x),
+            "numbers": (lambda b, x, z: (1 - x) + 2 / (x + 1) - x / 4, (1 - x) + 2 / (x + 1) - x / 4),
+            "numpy's numbers": (lambda b, x, z: np.float32(3) * x + np.float64(1), 3 * x + 1),
+            "exp": (lambda b, x, z: ops.exp(x), np.exp(x)), "log": (lambda b, x, z: ops.log(x), np.log(x)),
+            "sqrt": (lambda b, x, z: ops.sqrt(x), np.sqrt(x)), "rsqrt": (lambda b, x, z: ops.rsqrt(x), 1 / np.sqrt(x)),
+            "tanh": (lambda b, x, z: ops.tanh(x), np.tanh(x)), "sigmoid": (lambda b, x, z: ops.sigmoid(x), 1 / (1 + np.exp(-x))),
+            "relu": (lambda b, x, z: ops.relu(x - 1), np.maximum(x - 1, 0)),
+            "gelu and erf": (lambda b, x, z: ops.gelu(x) - 0.5 * x * (1 + ops.erf(x * 0.5 ** 0.5)), 0 * x),
+            "where": (lambda b, x, z, flags: ops.where(flags, x, z), np.where(flags, x, z)),
+            "where of numbers": (lambda b, x, z, flags: ops.where(flags, 1, x), np.where(flags, 1, x)),
+            "where of two numbers": (lambda b, x, z, flags: ops.broadcast_to(ops.where(flags, 1, 2), [b.rows, 3, 2]), np.where(flags, 1, 2)),
+            "less": (lambda b, x, z: ops.cast(x < z, "f32") + ops.cast(ops.less_equal(x, z), "f32"), (x < z).astype(float) + (x <= z)),
+            "greater": (lambda b, x, z: ops.cast(x > 1, "f32") + ops.cast(1 >= z, "f32"), (x > 1).astype(float) + (1 >= z)),
+            "equal": (lambda b, x, z: ops.cast(x == x, np.float32) - ops.cast(x != z, np.float32), 1.0 - (x != z)),
+            "equal i32": (lambda b, ids: ops.cast(ids == 2, "f32"), (ids == 2).astype(float)),
+            "transpose": (lambda b, x, z: ops.transpose(x, [0, 2, 1]), x.transpose(0, 2, 1)),
+            "reshape": (lambda b, x, z: ops.reshape(x, [b.rows, 6]), x.reshape(4, 6)),
+            "slice": (lambda b, x, z: ops.slice(x, 1, 1, 3), x[:, 1:3]), "pad": (lambda b, x, z: ops.pad(x, 1, 2, 1), np.pad(x, ((0, 0), (2, 1), (0, 0)))),
+            "concat": (lambda b, x, z: ops.concat([x, z, x], 2), np.concatenate([x, z, x], 2)),
+            "broadcast_to": (lambda b, x, z: ops.broadcast_to(ops.slice(x, 2, 0, 1), [b.rows, 3, 4]), np.broadcast_to(x[:, :, :1], (4, 3, 4))),
+            "reduce": (lambda b, x, z: ops.reduce_sum(x, [1]) + ops.reduce_max(z, [1]), x.sum(1) + z.max(1)),
+            "reduce_mean": (lambda b, x, z: ops.reduce_mean(x, [1, 2], keep_dims=True), x.mean((1, 2), keepdims=True)),
+            "matmul": (lambda b, m, n: ops.matmul(m, n, transpose_a=True), matrices.transpose(0, 2, 1) @ others),
+            "matmul b": (lambda b, m, n: ops.matmul(n, m, transpose_a=True) @ ops.transpose(m, [0, 2, 1]), others.transpose(0, 2, 1) @ matrices @ matrices.transpose(0, 2, 1)),
+            "softmax": (lambda b, x, z: ops.softmax(x, 1), softmax(x, 1)), "softmax last": (lambda b, x, z: ops.softmax(x), softmax(x, -1)),
+            "masked_softmax": (lambda b, n, mask: ops.masked_softmax(ops.transpose(n, [0, 2, 1]), ops.reshape(mask, [b.rows, 1, 3])),
+                               softmax(np.where(mask[:, None], others.transpose(0, 2, 1), -np.inf), -1)),
+            "max_pool2d": (lambda b, images: ops.max_pool2d(images), images.reshape(4, 2, 2, 2, 2, 2).max((2, 4))),
+            "max_pool2d whole": (lambda b, images: ops.max_pool2d(images, kernel=4, stride=4), images.max((1, 2), keepdims=True)),
+            "upsample": (lambda b, images: ops.upsample_nearest(images, 3), images.repeat(3, 1).repeat(3, 2)),
+            "gather_rows": (lambda b, ids: ops.gather_rows(tables(b), ids), np.full((4, 3, 2), 0.5)),
+            "gather_sum": (lambda b, ids, mask: ops.gather_sum(tables(b), ids, ops.cast(mask, "f32")), np.full((4, 2), 1.0)),
+            "dropout": (lambda b, x, z: ops.dropout(x, 0.5) * 1, x),
+            "attention": (lambda b, n, mask: ops.attention(n, n, n, mask, heads=5),
+                          np.concatenate([softmax(np.where(mask[:, None], others[..., h, None] * others[:, None, :, h], -np.inf), -1) @ others[..., h, None]
+                                          for h in range(5)], -1)),
+            "op": (lambda b, x, z: b.op1("tanh", [x]), np.tanh(x)),
+        }
+        held = {"x": x, "z": z, "flags": flags, "images": images, "ids": ids, "m": matrices, "n": others, "mask": mask, "table": table}
+        for name, (build, wanted) in cases.items():
+            names = build.__code__.co_varnames[1 : build.__code__.co_argcount]
+            found = self.value_of(build, {each: held[each] for each in names})
+            np.testing.assert_allclose(found, wanted, rtol=2e-5, atol=2e-6, err_msg=name)
+
+    def test_an_lstm_cell(self):
+        gates = np.random.RandomState(3).rand(4, 8).astype(np.float32)
+        state = np.ones((4, 2), np.float32)
+        sigmoid = lambda a: 1 / (1 + np.exp(-a))
+        c = sigmoid(gates[:, 2:4]) * 1 + sigmoid(gates[:, :2]) * np.tanh(gates[:, 4:6])
+        feeds = {"gates": gates, "h": state, "c": state}
+        for part, wanted in ((0, sigmoid(gates[:, 6:]) * np.tanh(c)), (1, c)):
+            np.testing.assert_allclose(self.value_of(lambda b, gates, h, c: ops.lstm_cell(gates, h, c)[part], feeds), wanted, rtol=1e-5)
+
+    def test_every_layer_declares_its_weights(self):
+        @snug.network
+        def layers(b):
+            with b.scope("images"):
+                self.assertEqual(b.scope_name, "images")
+                y = conv2d("conv", b.input("picture", [4, 4, 2]), 3, kernel=2, stride=2, padding=0, has_bias=False)
+                self.assertEqual((y.shape, y.dtype, y.dim(-1)), ((b.rows, 2, 2, 3), "f32", 3))
+                y = batch_norm("norm", y, momentum=0.2)
+            y = layer_norm("norm", ops.reshape(y, [b.rows, 12]), 1e-6)
+            ids = b.input("ids", [5], np.int32)
+            with b.scope("words"):
+                words = ops.reduce_sum(embedding("table", ids, 7, 12), [1])
+            with b.scope("words", shared=True):
+                words = words + embedding_sum("table", ids, b.input("counts", [5]), 7, 12)
+            scale = b.parameter("scale", [12], snug.InitRule.uniform(0.5))
+            shift = b.buffer("shift", [12], snug.InitRule(constant=2.0))
+            y = linear("out", y + words * scale + shift, 2)
+            b.output("y", y)
+            b.minimize(mean_squared_error(y, b.input("t", [2])) + 0.5 * b.weighted_mean(y * y, b.input("counted", [], "bool")))
+
+        shapes = {each.name: each.shape for each in snug.tensors_of(layers)}
+        self.assertEqual(shapes, {"images.conv.weight": (3, 2, 2, 2), "images.norm.weight": (3,), "images.norm.bias": (3,), "images.norm.running_mean": (3,),
+                                  "images.norm.running_var": (3,), "norm.weight": (12,), "norm.bias": (12,), "words.table.weight": (7, 12), "scale": (12,),
+                                  "shift": (12,), "out.weight": (2, 12), "out.bias": (2,)})
+        session = snug.Session(layers, batch_rows=4, memory="32MiB")
+        np.testing.assert_array_equal(session.read("shift"), np.full(12, 2, np.float32))
+        self.assertLessEqual(np.abs(session.read("scale")).max(), 0.5)
+        random = np.random.RandomState(0)
+        rows = {"picture": random.rand(4, 4, 4, 2).astype(np.float32), "ids": random.randint(0, 7, (4, 5), np.int32),
+                "counts": np.ones((4, 5), np.float32), "t": np.zeros((4, 2), np.float32), "counted": np.array([True, False, True, True])}
+        losses = [session.step(rows).loss for _ in range(20)]
+        self.assertLess(losses[-1], losses[0])
+        self.assertTrue(np.any(session.read("images.norm.running_mean") != 0))
+
+    def test_what_a_function_raises_comes_out_as_itself(self):
+        class Mine(Exception):
+            pass
+
+        mine = Mine("own")
+
+        def function(b):
+            raise mine
+
+        try:
+            snug.plan_network(snug.Network("raises", function), **OPTIONS)
+            self.fail("nothing was raised")
+        except Mine as error:
+            self.assertIs(error, mine)
+            self.assertIn("function", [frame.name for frame in traceback.extract_tb(error.__traceback__)])
+
+        @snug.network
+        def crossed(b):
+            w = b.parameter("w", [WIDTH + 1, 2], snug.InitRule.zeros())
+            b.minimize(mean_squared_error(b.input("x", [WIDTH]) @ w, b.input("t", [2])))
+
+        error = refused(self, "shape_mismatch", "to see what it is fed", lambda: snug.plan_network(crossed, **OPTIONS))
+        self.assertIsInstance(error.__cause__, snug.Error)  # with the line of the function
+
+        @snug.network
+        def caught_itself(b):
+            x = b.input("x", [WIDTH])
+            try:
+                ops.reshape(x, [b.rows, WIDTH + 1])
+            except snug.Error:
+                pass
+            b.minimize(b.weighted_mean(linear("out", x, 1)))
+
+        snug.plan_network(caught_itself, **OPTIONS)
+
+    def test_marks_say_what_is_run_again_and_change_no_bit(self):
+        def blocks(checkpointed):
+            def block(x):
+                return ops.gelu(linear("up", layer_norm("norm", x), 32))
+
+            @snug.network(name="blocks")
+            def of(b):
+                x = linear("in", b.input("x", [WIDTH]), 32)
+                for i in range(3):
+                    with b.scope(f"block.{i}"):
+                        x = recompute.checkpoint(block, x) if checkpointed else block(x)
+                x = recompute.named("last", x)
+                b.minimize(cross_entropy(linear("out", x, CLASSES), b.input("label", dtype="i32")))
+            return of
+
+        plain, again = (snug.Session(blocks(each), **OPTIONS, recompute="keep-all" if not each else "") for each in (False, True))
+        self.assertEqual(plain.plan.ops_run_again, 0)
+        self.assertGreater(again.plan.ops_run_again, 0)
+        for _ in range(3):
+            self.assertEqual(plain.step(batch()), again.step(batch()))
+
+        @snug.network
+        def sequential(b):
+            x = b.input("x", [WIDTH])
+            layers = [lambda y, i=i: ops.tanh(linear(f"l{i}", y, WIDTH)) for i in range(5)]
+            x = recompute.checkpoint_sequential(layers, 2, x)
+            x = recompute.keep(recompute.recompute_grad(lambda y: ops.tanh(linear("more", y, WIDTH)))(x))
+            b.minimize(b.weighted_mean(x * x))
+
+        self.assertGreater(snug.plan_network(sequential, **OPTIONS).ops_run_again, 0)
+
+        @snug.network
+        def empty_part(b):
+            x = linear("in", b.input("x", [WIDTH]), 2)
+            recompute.checkpoint(lambda y: y, x)
+            b.minimize(b.weighted_mean(x))
+
+        refused(self, "invalid_graph", "nothing to run again", lambda: snug.plan_network(empty_part, **OPTIONS))
+
+
+class Sessions(unittest.TestCase):
+    def setUp(self):
+        kept = tempfile.TemporaryDirectory()
+        self.addCleanup(kept.cleanup)
+        self.folder = pathlib.Path(kept.name)
+
+    def test_evaluation_and_prediction_in_pieces_and_whole(self):
+        session = snug.Session(digits, **OPTIONS, micro_batch_size=4)
+        rows = batch(3, rows=11)
+        pieces = []
+        found = session.evaluate(rows, lambda first, out: pieces.append((first, out["logits"])))
+        self.assertEqual((found.rows, [first for first, _ in pieces]), (11, [0, 4, 8]))
+        whole = session.predict({"x": rows["x"]})["logits"]
+        np.testing.assert_array_equal(whole, np.concatenate([piece for _, piece in pieces]))
+        logs = whole - np.log(np.exp(whole).sum(1, keepdims=True))
+        self.assertAlmostEqual(found.loss, -logs[np.arange(11), rows["label"]].mean(), places=5)
+        self.assertEqual(session.evaluate(rows).loss, found.loss)
+
+    def test_gradients(self):
+        session = snug.Session(digits, **OPTIONS, only_gradients=True)
+        found = session.gradients(batch())
+        self.assertEqual(set(found.of), {"hidden.weight", "hidden.bias", "out.weight", "out.bias"})
+        self.assertEqual(found.of["hidden.weight"].shape, (12, WIDTH))
+        np.testing.assert_allclose(found.of["out.bias"].sum(), 0, atol=1e-6)
+        some = snug.gradients(digits, ["out.*"], "memory", **OPTIONS).gradients(batch())
+        self.assertEqual(set(some.of), {"out.weight", "out.bias"})
+        np.testing.assert_array_equal(some.of["out.weight"], found.of["out.weight"])
+
+    def test_save_and_resume_to_the_same_bits(self):
+        options = dict(OPTIONS, optim="adamw", weight_decay=0.1, max_grad_norm=1, lr_scheduler_type="linear", max_steps=9, warmup_steps=2)
+        whole = snug.Session(digits, **options)
+        for i in range(9):
+            whole.step(batch(i))
+        part = snug.Session(digits, **options)
+        for i in range(4):
+            part.step(batch(i))
+        part.save(self.folder / "saved")
+        again = snug.Session.resume(digits, self.folder / "saved", **dict(options, memory="1GiB"))
+        self.assertEqual((again.updates, again.counts), (4, (4, 4, 4)))
+        for i in range(4, 9):
+            again.step(batch(i))
+        for tensor in whole.tensors():
+            np.testing.assert_array_equal(whole.read(tensor.name), again.read(tensor.name), tensor.name)
+        refused(self, "bad_config", "the session began with", lambda: snug.Session.resume(digits, self.folder / "saved", **dict(options, weight_decay=0.2)))
+        own = snug.Session(digits, **options)
+        for tensor in part.tensors():
+            own.write(tensor.name, part.read(tensor.name))
+        own.set_counts(4, 4, 4)
+        self.assertEqual(own.step(batch(4)), part.step(batch(4)))
+
+    def test_weights_go_in_and_out(self):
+        session = snug.Session(digits, **OPTIONS, optim="sgd")
+        state = session.state_dict()
+        self.assertEqual(set(state), {"hidden.weight", "hidden.bias", "out.weight", "out.bias"})
+        other = snug.Session(digits, **OPTIONS, optim="sgd", seed=7)
+        self.assertTrue(np.any(other.read("out.weight") != state["out.weight"]))
+        other.load_state_dict({name: Exported(value) for name, value in state.items()})
+        np.testing.assert_array_equal(other.view("out.weight"), state["out.weight"])
+        before = other.state_dict()
+        lacking = {name: value for name, value in state.items() if name != "out.bias"}
+        self.assertIn("missing: out.bias; not the network's: out.b", str(refused(self, "bad_data", "out.b", lambda: other.load_state_dict({**lacking, "out.b": state["out.bias"]}))))
+        refused(self, "bad_data", "f32[12, 6]", lambda: other.load_state_dict({**state, "hidden.weight": state["hidden.weight"].T.copy()}))
+        np.testing.assert_array_equal(other.view("hidden.weight"), before["hidden.weight"])
+        refused(self, "numeric", "element 1 is not finite", lambda: other.write("out.bias", np.array([0, np.nan, 0], np.float32)))
+        other.write_rows("out.weight", 1, np.full((1, 12), 3, np.float32))
+        row = other.read_rows("out.weight", 1, np.empty(12, np.float32))
+        np.testing.assert_array_equal(row, np.full(12, 3))
+        other.initialize("out.bias")
+        np.testing.assert_array_equal(other.read("out.bias"), np.zeros(3))
+        flat = array.array("f", bytes(4 * 36))
+        other.read("out.weight", out=flat)
+        np.testing.assert_array_equal(np.array(flat).reshape(3, 12), other.read("out.weight"))
+        other.edit("out.bias")[1] = np.inf
+        self.assertIn("'out.bias' is inf", other.find_not_finite())
+        refused(self, "numeric", "here", lambda: other.require_finite("here"))
+
+    def test_views_are_the_tensors_themselves_and_outlive_the_session(self):
+        session = snug.Session(digits, **OPTIONS, optim="sgd", learning_rate=0.1)
+        view = session.view("out.weight")
+        self.assertFalse(view.flags.writeable)
+        before = view.copy()
+        session.step(batch())
+        self.assertTrue(np.any(view != before))
+        session.edit("out.weight")[0] = 5
+        np.testing.assert_array_equal(session.read("out.weight")[0], np.full(12, 5))
+        np.testing.assert_array_equal(np.from_dlpack(session.edit("out.weight")), view)
+        raw = session.view_bytes("out.weight")
+        self.assertEqual((raw.dtype, raw.nbytes), (np.uint8, 4 * 36))
+        held = weakref.ref(session._handle)
+        kept = view.tobytes()
+        session.close()
+        part = view[0:2]
+        del session, raw
+        gc.collect()
+        self.assertIsNotNone(held())
+        self.assertEqual(view.tobytes(), kept)
+        del view
+        gc.collect()
+        self.assertIsNotNone(held())
+        del part
+        gc.collect()
+        self.assertIsNone(held())
+
+    def test_plans(self):
+        plan = snug.SessionPlan(digits, **OPTIONS)
+        for name in ("save", "save_problem", "save_schedule"):
+            getattr(plan, name)(self.folder / name)
+        self.assertEqual(snug.solve.check(self.folder / "save_problem", self.folder / "save_schedule")["valid"], True)
+        first, second = snug.Session(plan), snug.Session(plan)
+        replayed = snug.Session(digits, **OPTIONS, plan_file=self.folder / "save")
+        self.assertEqual(first.step(batch()), second.step(batch()))
+        self.assertEqual(replayed.step(batch()).loss, snug.Session(plan).step(batch()).loss)
+        self.assertGreater(plan.summands(), 0)
+        self.assertEqual(plan.report.arena_bytes, first.plan.arena_bytes)
+        report = snug.plan_network(digits, **OPTIONS)
+        self.assertIn("<html", report._repr_html_())
+        report.save(self.folder / "again")
+        self.assertEqual((self.folder / "again").read_bytes(), (self.folder / "save").read_bytes())
+        self.assertGreater(len(report.price_list), 0)
+        error = refused(self, "out_of_budget", "smallest budget that works", lambda: snug.Session(digits, batch_rows=ROWS, memory="4KiB"))
+        self.assertIsInstance(error, snug.DoesNotFit)
+        levers = snug.plan_levers(digits, ["bf16"], **OPTIONS)
+        self.assertGreater(len(levers), 1)
+        self.assertEqual([each["keys"] for each in snug.plan_allowed_levers(digits, ["bf16"], **OPTIONS)], [{}, {"bf16": "true"}])
+        self.assertIsInstance(snug.fastest_levers(digits, ["bf16"], **OPTIONS), dict)
+        self.assertGreater(len(snug.explain_network(digits, **OPTIONS)["stages"]), 3)
+        self.assertEqual(snug.splits_of(8)[0], 8)
+        self.assertEqual(len(snug.every_combination({"a": [2, 4], "b": [3, 5]})), 4)
+
+    def test_a_machine_and_memory_of_the_callers(self):
+        machine = snug.Machine(threads=1)
+        self.assertEqual(machine.threads, 1)
+        block = mmap.mmap(-1, 1 << 20)
+        options = dict(batch_rows=ROWS, memory=1 << 20, machine=machine, block=block)
+        session = snug.Session(digits, **options)
+        place = np.frombuffer(block, np.uint8).__array_interface__["data"][0]
+        self.assertTrue(place <= session.view("out.weight").__array_interface__["data"][0] < place + (1 << 20))
+        self.assertEqual(session.step(batch()), snug.Session(digits, **OPTIONS).step(batch()))
+        with self.assertRaises(BufferError):
+            block.close()
+
+    def test_options_are_those_of_the_library(self):
+        for given in (dict(optim="adafactor"), dict(optim_args={"beta1": 0.8}), dict(bf16=True), dict(freeze=["hidden.*"]), dict(two_pass_clip=True, max_grad_norm=1),
+                      dict(param_groups=[{"match": "out.*", "learning_rate": 0.5}]), dict(lr_scheduler_type="cosine", max_steps=5),
+                      dict(lr_scheduler_type="polynomial", lr_scheduler_kwargs={"power": 2}, max_steps=5), dict(draw_numbering="building"), dict(memory=1 << 25),
+                      dict(memory="30%"), dict(loss_scale="dynamic"), dict(precision_overrides=[{"match": "out", "dtype": "bfloat16"}]), dict(has_initial_values=False),
+                      dict(lora={"match": "hidden.weight", "r": 2}), dict(seed=np.int64(3)), dict(learning_rate=np.float32(0.25)), dict(process_bytes=1 << 20)):
+            snug.Session(digits, **{**OPTIONS, **given}).step(batch())
+        session = snug.Session(digits, **OPTIONS, fp16=True)
+        self.assertTrue(session.has_dynamic_loss_scale)
+        session.set_loss_scale(1024, 3, 0)
+        self.assertEqual(session.loss_scale, (1024, 3, 0))
+        self.assertEqual(snug.Session(digits, **OPTIONS).step(batch(), learning_rate=0.125).learning_rate, 0.125)
+        still = snug.Session(digits, **OPTIONS)
+        self.assertEqual(still.step(batch(), is_skipped=True).loss, still.step(batch()).loss)
+
+    def test_stops(self):
+        flag = snug.Cancel()
+        session = snug.Session(digits, **OPTIONS, cancel=flag)
+        session.step(batch())
+        thread = threading.Thread(target=flag.set)
+        thread.start()
+        thread.join()
+        self.assertTrue(flag.is_set())
+        refused(self, "cancelled", "stopped on request", lambda: session.step(batch()))
+        flag.clear()
+        self.assertEqual(session.step(batch()).update, 2)
+        flag.set()
+        refused(self, "cancelled", "stopped on request", lambda: snug.plan_network(digits, **OPTIONS, cancel=flag))
+
+        class Enough(Exception):
+            pass
+
+        def enough(*_words):
+            raise Enough
+
+        with self.assertRaises(Enough):
+            snug.plan_network(digits, **OPTIONS, on_planning=enough)
+        with self.assertRaises(Enough):
+            snug.Session(digits, **OPTIONS).evaluate(batch(), enough)
+        # Ctrl-C while no Python runs but what the library calls.
+        calls = []
+
+        @snug.network
+        def interrupted(b):
+            calls.append(b.rows)
+            if len(calls) == 1:
+                os.kill(os.getpid(), signal.SIGINT)
+            b.minimize(b.weighted_mean(linear("out", b.input("x", [WIDTH]), 1)))
+
+        with self.assertRaises(KeyboardInterrupt):
+            snug.plan_network(interrupted, **OPTIONS)
+        snug.plan_network(interrupted, **OPTIONS)
+
+    def test_sessions_in_threads(self):
+        wanted = [snug.Session(digits, **OPTIONS, seed=seed) for seed in range(4)]
+        for session in wanted:
+            for i in range(20):
+                session.step(batch(i))
+        found = [None] * 4
+
+        def work(seed):
+            session = snug.Session(digits, **OPTIONS, seed=seed)
+            for i in range(20):
+                session.step(batch(i))
+            found[seed] = session.state_dict()
+
+        threads = [threading.Thread(target=work, args=[seed]) for seed in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for session, state in zip(wanted, found):
+            for name, value in state.items():
+                np.testing.assert_array_equal(value, session.read(name))
+
+    def test_a_model_of_the_librarys(self):
+        keys = dict(model="bert-tiny", vocab_size=50, num_labels=3, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+        network = snug.model_network(keys)
+        session = snug.Session(network, batch_rows=4, memory="256MiB", lengths=[8, 16])
+        session.load_weights(**keys)
+        ids = np.random.RandomState(0).randint(1, 50, (4, 11), np.int32)
+        rows = {"input_ids": ids, "attention_mask": np.ones((4, 11), bool), "token_type_ids": np.zeros((4, 11), np.int32), "labels": np.arange(4, dtype=np.int32) % 3}
+        first = session.step(rows, length=11)
+        self.assertLess([session.step(rows, length=11).loss for _ in range(5)][-1], first.loss)
+        self.assertEqual(session.predict({name: rows[name] for name in rows if name != "labels"}, length=11)["logits"].shape, (4, 3))
+
+
+class Exported:
+    """An array that others hand over as PyTorch does."""
+
+    def __init__(self, values):
+        self.values = values
+
+    def __dlpack__(self, **keywords):
+        return self.values.__dlpack__(**keywords)
+
+    def __dlpack_device__(self):
+        return self.values.__dlpack_device__()
+
+
+class Source(snug.RowSource):
+    def __init__(self, data, length=None):
+        self.data, self.asked, self._length = data, [], length
+
+    @property
+    def rows(self):
+        return len(next(iter(self.data.values())))
+
+    @property
+    def length(self):
+        return self._length
+
+    @property
+    def columns(self):
+        return list(self.data)
+
+    def fill(self, slot):
+        self.asked.append((slot.input, slot.first_row, slot.values.shape[0]))
+        slot.values[...] = slot.padding
+        rows = self.data[slot.input][slot.first_row : slot.first_row + slot.values.shape[0]]
+        slot.values[tuple(map(slice, rows.shape))] = rows
+
+
+class FromRows(unittest.TestCase):
+    def test_a_source_gives_the_bits_of_arrays(self):
+        for columns in (batch(), {**batch()}):
+            source = Source(columns)
+            one, other = (snug.Session(digits, **OPTIONS, micro_batch_size=4) for _ in range(2))
+            self.assertEqual(one.step(source), other.step(columns))
+            self.assertIn(("x", 4, 4), source.asked)
+            np.testing.assert_array_equal(one.predict(Source({"x": columns["x"]}))["logits"], other.predict({"x": columns["x"]})["logits"])
+
+    def test_arrays_that_are_not_numpys(self):
+        rows = batch()
+        flat = array.array("f", rows["x"].tobytes())
+        given = {"x": memoryview(flat).cast("B").cast("f", (ROWS, WIDTH)), "label": Exported(rows["label"])}
+        self.assertEqual(snug.Session(digits, **OPTIONS).step(given), snug.Session(digits, **OPTIONS).step(rows))
+        readonly = dict(rows)
+        readonly["x"] = rows["x"].copy()
+        readonly["x"].flags.writeable = False
+        self.assertEqual(snug.Session(digits, **OPTIONS).step(readonly), snug.Session(digits, **OPTIONS).step(rows))
+
+    def test_rows_of_several_lengths(self):
+        @snug.network
+        def sums(b):
+            length = b.length("words")
+            self.assertEqual(length.name, "words")
+            ids, mask = b.input("ids", [length], "i32"), b.input("mask", [length], "bool")
+            y = linear("out", embedding_sum("table", ids, ops.cast(mask, "f32"), 9, 4), 2)
+            b.output("y", y)
+            b.minimize(b.weighted_mean(y * y, b.input("weight")))
+
+        options = dict(batch_rows=4, memory="16MiB", lengths=[{"words": 4}, {"words": 8}])
+        rows = {"ids": np.arange(24, dtype=np.int32).reshape(4, 6) % 9, "mask": np.ones((4, 6), bool), "weight": np.array([1, 0, 2, 1], np.float32)}
+        one, other, third = (snug.Session(sums, **options) for _ in range(3))
+        found = one.step(rows, length={"words": 6})
+        self.assertEqual(other.step(Source(rows, {"words": 6})), found)
+
+        class Weighed(Source):
+            total_weights = {"weight": 4.0}
+
+        weighed = Weighed(rows, {"words": 6})
+        self.assertEqual(third.step(weighed), found)
+        self.assertEqual(len(one.predict({"ids": rows["ids"][:, :3].copy(), "mask": rows["mask"][:, :3].copy()}, length={"words": 3})["y"]), 4)
+        refused(self, "bad_data", "say how long the rows are", lambda: one.step(rows))
+        refused(self, "bad_data", "the longest program takes", lambda: one.step(rows, length={"words": 9}))
+
+    def test_what_a_source_raises_comes_out_and_the_session_goes_on(self):
+        class Broken(Source):
+            def fill(self, slot):
+                raise OSError("no more rows")
+
+        session = snug.Session(digits, **OPTIONS)
+        with self.assertRaisesRegex(OSError, "no more rows"):
+            session.step(Broken(batch()))
+        self.assertEqual(session.step(batch()), snug.Session(digits, **OPTIONS).step(batch()))
+
+
+@snug.op(flops=lambda x, factor: 2 * np.prod(x.shape, dtype=float))
+def squares(x, y, *, factor=1.0):
+    np.multiply(x, x * np.float32(factor), out=y)
+
+
+@squares.gradient
+def of_squares(x, y, dy, *, factor):
+    return (2 * factor) * x * dy
+
+
+def network_with(op, use):
+    @snug.network(name="own", ops=[op] if op else [])
+    def own(b):
+        x = linear("in", b.input("x", [WIDTH]), 4)
+        y = linear("out", use(x), 1)
+        b.output("y", y)
+        b.minimize(b.weighted_mean(y * y))
+    return own
+
+
+class OwnOps(unittest.TestCase):
+    rows = {"x": batch()["x"]}
+
+    def learned(self, network, **options):
+        session = snug.Session(network, **{**OPTIONS, "optim": "sgd", **options})
+        for _ in range(5):
+            session.step(self.rows)
+        return session
+
+    def same(self, one, other):
+        for name, value in one.state_dict().items():
+            np.testing.assert_allclose(value, other.read(name), rtol=1e-5, err_msg=name)
+
+    def test_a_kernel_in_numpy_with_a_gradient_of_ops_or_in_numpy(self):
+        wanted = self.learned(network_with(None, lambda x: 3 * (x * x)))
+        self.same(wanted, self.learned(network_with(squares, lambda x: squares(x, factor=3.0)), repeats_own_ops=True))
+        calls = []
+
+        def backward(x, y, dy, dx, *, factor):
+            calls.append((x.flags.writeable, dx.flags.writeable))
+            dx[...] = np.float32(2 * factor) * x * dy
+
+        own = snug.Op("squares", lambda x, y, *, factor: np.copyto(y, x * x * np.float32(factor)), inputs=["x"], attributes={"factor": 1.0}, backward=backward)
+        self.same(wanted, self.learned(network_with(own, lambda x: own(x, factor=3.0)), micro_batch_size=2))
+        self.assertEqual(set(calls), {(False, True)})
+
+    def test_shapes_scratch_and_inputs_without_a_gradient(self):
+        @snug.op(outputs=("low", "high"), shapes=lambda x, ids, split: [snug.TensorType("f32", (x.shape[0], split)), snug.TensorType("f32", (x.shape[0], x.shape[1] - split))],
+                 scratch_bytes=lambda x, ids, split: 4 * x.shape[1], differentiable=["x"],
+                 backward=lambda x, ids, low, high, dlow, dhigh, dx, *, split: np.concatenate([dlow, dhigh], 1, out=dx))
+        def parts(x, ids, low, high, *, split=1, scratch):
+            assert scratch.dtype == np.uint8 and scratch.size == 16 and ids.dtype == np.int32
+            low[...], high[...] = x[:, :split], x[:, split:]
+
+        def use(x):
+            low, high = parts(x, ids[0], split=3)
+            return ops.concat([high, low], 1)
+
+        ids = [None]
+
+        @snug.network(name="own", ops=[parts])
+        def own(b):
+            ids[0] = b.input("ids", [], "i32")
+            y = linear("out", use(linear("in", b.input("x", [WIDTH]), 4)), 1)
+            b.output("y", y)
+            b.minimize(b.weighted_mean(y * y))
+
+        @snug.network(name="own")
+        def plain(b):
+            x = linear("in", b.input("x", [WIDTH]), 4)
+            y = linear("out", ops.concat([ops.slice(x, 1, 3, 4), ops.slice(x, 1, 0, 3)], 1), 1)
+            b.output("y", y)
+            b.minimize(b.weighted_mean(y * y))
+
+        wanted = self.learned(plain)
+        self.rows = {**self.rows, "ids": np.zeros(ROWS, np.int32)}
+        self.same(wanted, self.learned(own))
+
+    def test_a_c_function_by_its_address(self):
+        from snug._native import Kernel
+
+        @Kernel
+        def kernel(_context, inputs, outputs, dims, numbers, _scratch):
+            assert (dims[0], dims[1]) == (0, 2)
+            size = dims[2] * dims[3]
+            import ctypes
+            x, y = ((ctypes.c_float * size).from_address(each[0]) for each in (inputs, outputs))
+            for i in range(size):
+                y[i] = x[i] * x[i] * numbers[0]
+            return 0
+
+        import ctypes
+
+        address = ctypes.cast(kernel, ctypes.c_void_p).value
+        own = snug.Op("squares", address, inputs=["x"], attributes={"factor": 1.0}, gradient=of_squares)
+        self.same(self.learned(network_with(None, lambda x: 3 * (x * x))), self.learned(network_with(own, lambda x: own(x, factor=3.0))))
+
+    def test_random_numbers_of_an_ops_own(self):
+        @snug.op(shapes=lambda x, key: x, gradient=lambda x, key, y, dy: [dy, None])
+        def noisy(x, key, y):
+            seed, update, first = (int(each) for each in key)
+            y[...] = x + np.stack([np.random.RandomState([seed % 2**32, update, first + row]).rand(x.shape[1]) for row in range(len(x))]).astype(np.float32)
+
+        def use(x):
+            key = x.builder.random_key()
+            return x if key is None else noisy(x, key)
+
+        whole, split = (self.learned(network_with(noisy, use), micro_batch_size=size) for size in (8, 2))
+        for name, value in whole.state_dict().items():
+            np.testing.assert_allclose(value, split.read(name), rtol=1e-4)
+
+    def test_what_a_kernel_raises_comes_out_and_the_session_goes_on(self):
+        fails = []
+
+        @snug.op
+        def fragile(x, y):
+            if fails:
+                raise fails.pop()
+            y[...] = x
+
+        fragile.gradient(lambda x, y, dy: dy)
+        session = self.learned(network_with(fragile, fragile))
+        before = session.state_dict()
+        for error in (ZeroDivisionError("by zero"), KeyboardInterrupt(), snug.Error("bad_data", "here", "own")):
+            fails.append(error)
+            with self.assertRaises(type(error)) as caught:
+                session.step(self.rows)
+            self.assertIs(caught.exception, error)
+        for name, value in before.items():
+            np.testing.assert_array_equal(value, session.read(name))
+        self.assertEqual(session.step(self.rows).update, 6)
+        kept = []
+
+        @snug.op
+        def keeper(x, y):
+            y[...] = x
+            kept.append(x[1:])
+
+        keeper.gradient(lambda x, y, dy: dy)
+        refused(self, "bad_config", "keeps an array beyond the call", lambda: self.learned(network_with(keeper, keeper)))
+        kept.clear()
+
+        @snug.op
+        def wrong_gradient(x, y):
+            y[...] = x
+
+        wrong_gradient.gradient(lambda x, y, dy: dy @ dy)
+        refused(self, "shape_mismatch", "matmul", lambda: self.learned(network_with(wrong_gradient, wrong_gradient)))
 
 
 if __name__ == "__main__":
