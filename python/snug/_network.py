@@ -370,6 +370,9 @@ class Network:
         finally:
             builder._address = None
 
+    def __reduce__(self) -> Any:
+        raise TypeError("a network is not pickled: it is a function, which the other process imports")
+
     def __repr__(self) -> str:
         return f"<snug.Network {self.name}>"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import numbers
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -279,6 +280,9 @@ class Session:
         """Gives its memory back, once no view refers to it. Every later call is an error."""
         self._held = None
 
+    def __reduce__(self) -> Any:
+        raise TypeError("a session is not pickled: save it to a folder, and resume it")
+
     def __enter__(self) -> Session:
         return self
 
@@ -330,7 +334,9 @@ class Session:
         """
         options = {}
         if learning_rate is not None:
-            options[".learning_rate"] = text_of("learning_rate", learning_rate)
+            if not isinstance(learning_rate, numbers.Real):
+                raise TypeError(f"learning_rate is a number, not a {type(learning_rate).__name__}")
+            options[".learning_rate"] = repr(float(learning_rate))
         if is_skipped:
             options[".is_skipped"] = "true"
         found = self._with_rows("step", rows, length, options)
