@@ -22,7 +22,7 @@ step() { printf '\n== %s\n' "$*"; }
 extra=()
 [ "$all" -eq 0 ] || extra=(clang arm)
 tools/install_packages.sh "${extra[@]}"
-step "rules: includes, namespaces, families, tasks, traps, files, numbers, sizes, results, docs, phrases, format"
+step "rules: includes, namespaces, families, tasks, traps, files, numbers, sizes, results, docs, names in Python, phrases, format"
 python3 tools/check_includes.py --test
 python3 tools/check_includes.py
 python3 tools/check_namespaces.py --test
@@ -40,6 +40,8 @@ python3 tools/results_page.py --test
 python3 tools/results_page.py --check
 python3 tools/check_docs.py --test
 python3 tools/check_docs.py
+python3 tools/python_names.py --test
+python3 tools/python_names.py --check
 python3 tools/check_phrases.py --test
 python3 tools/check_phrases.py
 tools/check_format.sh
@@ -101,6 +103,8 @@ if [ "$all" -eq 1 ]; then
     # shellcheck disable=SC2086
     build/release/bench/snug_bench_costs $case --within 2
   done
+  step "Python: a step's overhead, and the resident set over 100,000 steps"
+  SNUG_LIBRARY="$PWD/build/release/libsnug_c.so" PYTHONPATH=python /usr/bin/python3 bench/python_step.py --steps 100000 --within 50
   step "traps: each mistake is made, and its test fails"
   python3 tests/mutants/run_mutants.py
   step "long runs"

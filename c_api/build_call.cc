@@ -93,8 +93,7 @@ AttrValue attribute_of(const std::string& where, const std::string& name, const 
   bool is_list = value.is_array();
   for (const Json& each : value) is_list = is_list && each.is_number_integer();
   if (!is_list)
-    throw Error(ErrorCode::invalid_graph, where,
-                "the attribute '" + name + "' is " + dumped(value),
+    throw Error(ErrorCode::invalid_graph, where, "the attribute '" + name + "' is " + dumped(value),
                 "give a number, a truth value, a text or a list of whole numbers");
   return value.get<std::vector<int64_t>>();
 }

@@ -88,7 +88,8 @@ Weights weights_of(BuildCall& call) {
 // Members of NetworkBuilder, scopes and parts.
 constexpr Entry kBuilder[] = {
     {"rows", [](BuildCall& c) { return Json(c.b().rows()); }},
-    {"length", [](BuildCall& c) { return Json(c.b().length(c.text("name", "")).operator int64_t()); }},
+    {"length",
+     [](BuildCall& c) { return Json(c.b().length(c.text("name", "")).operator int64_t()); }},
     {"training", [](BuildCall& c) { return Json(c.b().training()); }},
     {"scope", [](BuildCall& c) { return Json(c.b().scope()); }},
     {"type", [](BuildCall& c) { return json_of(c.x().type()); }},
@@ -126,8 +127,7 @@ constexpr Entry kBuilder[] = {
     {"counts_padding", [](BuildCall& c) { return c.b().counts_padding(c.text("reason")), Json(); }},
     {"begin_scope",
      [](BuildCall& c) {
-       c.builder().scopes.push_back(
-           std::make_unique<Scope>(c.b(), c.text("name"), weights_of(c)));
+       c.builder().scopes.push_back(std::make_unique<Scope>(c.b(), c.text("name"), weights_of(c)));
        return Json();
      }},
     {"end_scope",

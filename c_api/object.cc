@@ -58,10 +58,10 @@ constexpr ObjectVerb<Nothing> kFreeVerbs[] = {{"flag", flag_verb},
                                               {"every_combination", combinations_verb}};
 
 constexpr ObjectVerb<FlagObject> kFlagVerbs[] = {
-    {"set",
-     [](FlagObject& o, Request& r) { return r.check_all(), o.flag->store(true), std::string("null"); }},
-    {"clear",
-     [](FlagObject& o, Request& r) { return r.check_all(), o.flag->store(false), std::string("null"); }},
+    {"set", [](FlagObject& o,
+               Request& r) { return r.check_all(), o.flag->store(true), std::string("null"); }},
+    {"clear", [](FlagObject& o,
+                 Request& r) { return r.check_all(), o.flag->store(false), std::string("null"); }},
     {"is_set",
      [](FlagObject& o, Request& r) { return r.check_all(), dumped(Json(o.flag->load())); }},
 };
@@ -153,8 +153,8 @@ char* snug_do(snug_object* object, const char* verb, const snug_option* options,
     if (verb == nullptr || (options == nullptr && count > 0))
       throw Error(ErrorCode::bad_config, "snug_do", "there is no verb, or there are no options");
     static constexpr snug_data kNoData = {};
-    c_api::Request request{
-        c_api::Options(options, count), data == nullptr ? kNoData : *data, nullptr};
+    c_api::Request request{c_api::Options(options, count), data == nullptr ? kNoData : *data,
+                           nullptr};
     c_api::Nothing nothing;
     std::string result = object == nullptr
                              ? c_api::run_verb("library", c_api::kFreeVerbs, nothing, verb, request)

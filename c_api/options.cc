@@ -71,8 +71,7 @@ double real_number(const std::string& name, const std::string& text) {
 }
 
 bool truth(const std::string& name, const std::string& text) {
-  if (text != "true" && text != "false")
-    refuse(name, "\"" + text + "\" is neither true nor false");
+  if (text != "true" && text != "false") refuse(name, "\"" + text + "\" is neither true nor false");
   return text == "true";
 }
 

@@ -116,9 +116,9 @@ class Definition {
       : json_(text == nullptr ? Json() : parsed("definition", text)) {
     if (!json_.is_object())
       throw Error(ErrorCode::bad_config, "definition", "it is no JSON object");
-    const std::set<std::string> known = {"name",         "inputs",       "outputs",
-                                         "attributes",   "couples_rows", "has_gradient",
-                                         "has_scratch_bytes", "has_flops"};
+    const std::set<std::string> known = {
+        "name",         "inputs",       "outputs",           "attributes",
+        "couples_rows", "has_gradient", "has_scratch_bytes", "has_flops"};
     for (const auto& [key, value] : json_.items()) {
       if (known.count(key) == 0)
         throw Error(ErrorCode::bad_config, "definition", "there is no '" + key + "'");

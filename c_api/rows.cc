@@ -33,9 +33,10 @@ class ArrayRows final : public Rows {
       const std::string name = name_of(array);
       const Shape shape = shape_of(array);
       if (shape.empty() || shape[0] != data.rows)
-        refuse(name,
-               "the array " + to_string(shape) + " is not of " + std::to_string(data.rows) + " rows",
-               "its first axis is that of the rows");
+        refuse(
+            name,
+            "the array " + to_string(shape) + " is not of " + std::to_string(data.rows) + " rows",
+            "its first axis is that of the rows");
       const std::string dtype = array.dtype;
       if (dtype == "f32")
         add(name, elements<const float>(array));
@@ -55,9 +56,10 @@ class ArrayRows final : public Rows {
       if (slot.length && length_.of(*slot.length) > 0) wanted[0] = length_.of(*slot.length);
       wanted.insert(wanted.begin(), &given->second[0], &given->second[0] + 1);
       if (wanted != given->second)
-        refuse(slot.input, "the array is " + to_string(given->second) + ", the input takes " +
-                               to_string(wanted),
-               slot.length ? "say how long the rows are: length" : "");
+        refuse(
+            slot.input,
+            "the array is " + to_string(given->second) + ", the input takes " + to_string(wanted),
+            slot.length ? "say how long the rows are: length" : "");
     }
     Rows::fill(slot);
   }
@@ -80,8 +82,7 @@ class FilledRows final : public RowSource {
   [[nodiscard]] int64_t rows() const override { return data_.rows; }
   [[nodiscard]] Lengths length() const override { return length_; }
   [[nodiscard]] bool has(const std::string& input) const override {
-    return columns_.empty() ||
-           std::find(columns_.begin(), columns_.end(), input) != columns_.end();
+    return columns_.empty() || std::find(columns_.begin(), columns_.end(), input) != columns_.end();
   }
   [[nodiscard]] std::vector<std::string> columns() const override { return columns_; }
   void fill(const RowSlot& slot) const override { fill_all(std::span(&slot, 1)); }

@@ -43,10 +43,8 @@ constexpr ObjectVerb<PlanObject> kPlanVerbs[] = {
        r.check_all();
        return report_json(o.plan.report(), has_picture);
      }},
-    {"save",
-     [](PlanObject& o, Request& r) {
-       return o.plan.save(text_option(r, "file")), std::string("null");
-     }},
+    {"save", [](PlanObject& o,
+                Request& r) { return o.plan.save(text_option(r, "file")), std::string("null"); }},
     {"save_problem",
      [](PlanObject& o, Request& r) {
        return o.plan.save_problem(text_option(r, "file")), std::string("null");
@@ -64,25 +62,23 @@ std::string about_verb(SessionObject& object, Request& request) {
   const Session& session = object.session;
   const UpdateCounts& counts = session.counts();
   const LossScale& scale = session.loss_scale();
-  return dumped({{"updates", session.updates()},
-                 {"counts",
-                  {{"drawn", counts.drawn},
-                   {"schedule", counts.schedule},
-                   {"optimizer", counts.optimizer}}},
-                 {"loss_scale",
-                  {{"value", scale.value},
-                   {"clean_updates", scale.clean_updates},
-                   {"overflows", scale.overflows}}},
-                 {"has_dynamic_loss_scale", session.has_dynamic_loss_scale()}});
+  return dumped(
+      {{"updates", session.updates()},
+       {"counts",
+        {{"drawn", counts.drawn}, {"schedule", counts.schedule}, {"optimizer", counts.optimizer}}},
+       {"loss_scale",
+        {{"value", scale.value},
+         {"clean_updates", scale.clean_updates},
+         {"overflows", scale.overflows}}},
+       {"has_dynamic_loss_scale", session.has_dynamic_loss_scale()}});
 }
 
 std::string set_counts_verb(SessionObject& object, Request& request) {
   const auto count = [&](const char* name) {
     return whole_number(name, request.options.required(name));
   };
-  const UpdateCounts counts = {.drawn = count("drawn"),
-                               .schedule = count("schedule"),
-                               .optimizer = count("optimizer")};
+  const UpdateCounts counts = {
+      .drawn = count("drawn"), .schedule = count("schedule"), .optimizer = count("optimizer")};
   request.check_all();
   object.session.set_counts(counts);
   return "null";

@@ -73,10 +73,11 @@ void set_key(const char* name, const char* key, const std::string& text, Value& 
 
 const Field kFields[] = {
 #define SNUG_TRAIN_FIELD(type, name, ...) \
-  {#name, [](SessionOptions& options, const std::string& text) { read(#name, text, options.name); }},
-#define SNUG_TRAIN_KEY(type, name, value, key, ...)                        \
-  {#name, [](SessionOptions& options, const std::string& text) {           \
-     set_key<type>(#name, #key, text, options.name, &RunConfig::key);      \
+  {#name,                                 \
+   [](SessionOptions& options, const std::string& text) { read(#name, text, options.name); }},
+#define SNUG_TRAIN_KEY(type, name, value, key, ...)                   \
+  {#name, [](SessionOptions& options, const std::string& text) {      \
+     set_key<type>(#name, #key, text, options.name, &RunConfig::key); \
    }},
 #include "snug/train_fields.inc"
     {"plan_file", [](SessionOptions& o, const std::string& text) { o.plan_file = text; }},
@@ -98,8 +99,10 @@ SessionOptions session_options(const Options& options) {
     }
     if (field == nullptr) {
       std::string known;
-      for (const Field& each : kFields) known += (known.empty() ? "" : ", ") + std::string(each.name);
-      throw Error(ErrorCode::bad_config, name, "a session has no such option", "there are: " + known);
+      for (const Field& each : kFields)
+        known += (known.empty() ? "" : ", ") + std::string(each.name);
+      throw Error(ErrorCode::bad_config, name, "a session has no such option",
+                  "there are: " + known);
     }
     field->set(found, value.value_or("true"));
   }

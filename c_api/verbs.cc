@@ -286,8 +286,8 @@ RunConfig Call::config() {
   const std::string yaml = option("yaml");
   if (!file.empty() && !yaml.empty())
     throw Error(ErrorCode::bad_config, "file", "a configuration is a file or a text, not both");
-  RunConfig config =
-      yaml.empty() ? RunConfig::load(file, keys()) : RunConfig::parse(yaml, "configuration", keys());
+  RunConfig config = yaml.empty() ? RunConfig::load(file, keys())
+                                  : RunConfig::parse(yaml, "configuration", keys());
   for (const std::string& notice : config.notices) tell("notice", quoted(notice));
   return config;
 }

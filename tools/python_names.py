@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The table of public C++ names and their names in Python: read from include/snug, written into docs/python.md, checked.
+"""The table of public C++ names and their names in Python: read from include/snug, written as docs/python-names.md, checked.
 
 Every type, function and public member function of the headers has a name in Python (NAMES, or RULES for a whole header), which the package
 must have, or is left out with a reason (LEFT_OUT). Fields of structs are not listed: they are keywords, or fields of what is returned.
@@ -8,15 +8,25 @@ must have, or is left out with a reason (LEFT_OUT). Fields of structs are not li
    python_names.py --check    fails where the page has another one
    python_names.py --test     plants a name that nobody knows, and sees that it is found
 """
+import fnmatch
 import importlib
+import itertools
 import pathlib
 import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs/python.md"
-BEGIN, END = "<!-- begin: names (tools/python_names.py) -->", "<!-- end: names -->"
-ROW = 150  # letters of a row
+PAGE = ROOT / "docs/python-names.md"
+HEAD = """# C++ names in Python
+
+<!-- This file is generated. To renew it: python3 tools/python_names.py -->
+
+Every public type, function and member function of `include/snug`, and what it is in Python: `NAME` stands for the same name. Fields of structs are keyword
+arguments there, or fields of what is returned.
+
+| header | C++ | Python |
+|---|---|---|
+"""
 
 # Header -> where its names are, unless NAMES or LEFT_OUT say otherwise. Member functions are of the class in Python.
 RULES = {"ops.h": "snug.ops", "layers.h": "snug.layers", "recompute.h": "snug.recompute", "network.h": "snug", "session.h": "snug", "init.h": "snug",
@@ -31,7 +41,12 @@ NAMES = {
     "NetworkBuilder::cross_entropy": "snug.layers.cross_entropy", "RowShape": "snug.NetworkBuilder.input", "RowShape::axes": "snug.NetworkBuilder.input",
     "Axis": "snug.NetworkBuilder.input", "Axis::size": "snug.NetworkBuilder.input", "Axis::length": "snug.NetworkBuilder.input",
     "Network::name": "snug.Network", "Network::build": "snug.Network", "Network::ops": "snug.Network.add", "DType": "snug.Tensor.dtype",
-    "Length::name": "snug.Length", "Lengths": "snug.every_combination",
+    "Length::name": "snug.Length", **{f"Lengths{each}": "snug.every_combination" for each in ("", "::of", "::set", "::by_name", "::empty", "::has_names", "::holds")},
+    "Network::Build": "snug.Network", "LossScale": "snug.LossScale", "TensorFunction": "snug.recompute.checkpoint_sequential",
+    "RecomputedLayer": "snug.recompute.recompute_grad", "Session::read_bytes": "snug.Session.view_bytes", "Session::write_bytes": "snug.Session.edit_bytes",
+    "TextEncoder": "snug.tokenize", "TextEncoder::encode": "snug.tokenize",
+    **{each: "snug.Plan.to_dict" for each in ("MemoryComponent", "StateReport", "PeakTensor", "BlockTreatment", "MemoryCurve", "PlacedTensor", "PlannedLength", "kPlainStates")},
+    "PriceRow": "snug.Plan.price_list",
     "SessionOptions": "snug.Session", "StepOptions": "snug.Session.step", "OutputRows": "snug.Session.evaluate", "OutputSink": "snug.Session.evaluate",
     "TensorKind": "snug.TensorInfo", "Rows": "snug.Session.step", "Rows::add": "snug.Session.step", "Rows::rows": "snug.Session.step",
     "Rows::length": "snug.Session.step", "Rows::has": "snug.Session.step", "Rows::columns": "snug.Session.step", "Rows::fill": "snug.Session.step",
@@ -59,8 +74,25 @@ NAMES = {
     "PlacementRequest": "snug.solve.placement", "PlacementResult": "snug.solve.placement", "PlacementItem": "snug.solve.placement",
 }
 
-# Name, or header -> why Python has none.
-LEFT_OUT = {}
+# header:PATTERN (several, with | between them) -> why Python has none.
+LEFT_OUT = {
+    "attrs.h:*": "attributes are keyword arguments", "shape.h:*": "tuples of int",
+    "bad_rows.h:*": "a key's value, as text", "draw_numbering.h:*": "an option's value, as text", "interval.h:*": "a key's value, as text",
+    "schedule.h:*": "an option's value, as text", "tokenizer_kind.h:*": "a key's value, as text", "train_spec.h:*": "options' values: dicts, lists and texts",
+    "lora.h:LoraOptions::is_on|kAllLinear|is_rule_for|Adapter*|adapter_*|is_adapter_name": "names of weights say it",
+    "config.h:RunConfig::*|Config*|RecomputeSetting|to_string": "a configuration is a dict of keys",
+    "config.h:nearest_config_key|config_help|config_markdown|training_arguments_markdown|split_config_arguments|throw_unknown_option": "for programs with a command line",
+    "error.h:to_string": "codes are texts", "files.h:write_text": "Python writes files",
+    "idioms.h:RecomputeOptimizer*|gradient_checkpointing_*": "Session(network, recompute=...)",
+    "instruction_set.h:kInstructionSets|to_string|find_instruction_set|instruction_set_notice": "snug.version() names the set",
+    "lengths.h:to_string": "lengths are int or dict", "levers.h:fastest_fitting|smallest_of|to_*": "levers are dicts",
+    "memory.h:*": "amounts are texts or int; of the machine's memory /proc and the module resource tell",
+    "network.h:NetworkBuilder::state|NetworkBuilder::id_of|NetworkBuilder::check_layer|NetworkBuilder::tensor_of|Network::facts|Network::with_facts": "the library's own",
+    "run.h:to_json": "metrics are dicts", "session.h:*::impl": "the library's own",
+    "solve.h:PlacementResult::*|parse_*|*_placement_csv": "values are dicts and lists, amounts int or text",
+    "solve_remat.h:*::*|parse_*|RematEffort|RematParts": "values are dicts, amounts int or text",
+    "types.h:is_*|to_string|dtype_of|element_*|byte_count|broadcast_shapes|strides_of|normalize_axis": "a type is its name and a tuple; numpy has the arithmetic",
+}
 
 
 def plain(text):
@@ -171,20 +203,26 @@ def python_name(header, name):
     return f"{rule}.{name.replace('::', '.')}" if rule else None
 
 
+def reason_of(header, name):
+    """The first patterns by which a name is left out."""
+    for patterns in LEFT_OUT:
+        of, _, each = patterns.partition(":")
+        if of == header and any(fnmatch.fnmatchcase(name, pattern) for pattern in each.split("|")):
+            return patterns
+    return None
+
+
 def sorted_out(headers):
     """Rows of the table, rows of what is left out, errors."""
-    table, left, errors = [], [], []
+    table, left, errors, used = [], [], [], set()
     for header, names in headers.items():
-        if header in LEFT_OUT:
-            left.append((header, [], LEFT_OUT[header]))
-            continue
         by_place = {}
         for name in names:
-            if name in LEFT_OUT:
-                left.append((header, [name], LEFT_OUT[name]))
-                continue
-            found = python_name(header, name)
-            if found is None:
+            found, patterns = python_name(header, name), reason_of(header, name)
+            if patterns is not None and name not in NAMES:
+                left.append((header, [name], LEFT_OUT[patterns]))
+                used.add(patterns)
+            elif found is None:
                 errors.append(f"{header}: {name} has no name in Python and is not left out")
             elif not resolve(found):
                 errors.append(f"{header}: {name} is {found}, which the package does not have")
@@ -193,32 +231,25 @@ def sorted_out(headers):
                 place = found.rpartition(".")[0] + ".NAME" if same else found
                 by_place.setdefault(place, []).append(name)
         table += [(header, names, place) for place, names in by_place.items()]
-    known = {name for names in headers.values() for name in names} | set(headers)
-    errors += [f"{name} is no public name" for name in (*NAMES, *LEFT_OUT) if name not in known]
+    known = {name for names in headers.values() for name in names}
+    errors += [f"{name} is no public name" for name in NAMES if name not in known]
+    errors += [f"nothing is left out by {patterns}" for patterns in LEFT_OUT if patterns not in used]
     return table, left, errors
 
 
-def lines_of(names, length=ROW):
-    """Names in rows that are not too long."""
-    rows = [[]]
-    for name in names:
-        if sum(len(each) + 4 for each in rows[-1]) + len(name) > length - 50:
-            rows.append([])
-        rows[-1].append(name)
-    return [", ".join(f"`{name}`" for name in row) for row in rows]
+def listed(names):
+    """`A`, `f`; members of a class behind its name: `Session::` `step`, `read`."""
+    groups = itertools.groupby(names, lambda name: name.rpartition("::")[0])
+    return "; ".join((f"`{of}::` " if of else "") + ", ".join(f"`{name.rpartition('::')[2]}`" for name in each) for of, each in groups)
 
 
-def page_part(table, left):
-    lines = [BEGIN, "", "| header | C++ | Python |", "|---|---|---|"]
-    for header, names, place in table:
-        lines += [f"| `{header}` | {row} | `{place}` |" for row in lines_of(names)]
-    lines += ["", "Left out:", "", "| header | C++ | because |", "|---|---|---|"]
+def page_of(table, left):
+    rows = [f"| `{header}` | {listed(names)} | `{place}` |" for header, names, place in table]
     by_reason = {}
     for header, names, reason in left:
-        by_reason.setdefault((header, reason), []).extend(names or ["all of it"])
-    for (header, reason), names in by_reason.items():
-        lines += [f"| `{header}` | {row} | {reason} |".replace("`all of it`", "all of it") for row in lines_of(names)]
-    return "\n".join([*lines, "", END])
+        by_reason.setdefault((header, reason), []).extend(names)
+    missing = [f"| `{header}` | {listed(names)} | {reason} |" for (header, reason), names in by_reason.items()]
+    return HEAD + "\n".join([*rows, "", "## Left out", "", "| header | C++ | because |", "|---|---|---|", *missing, ""])
 
 
 def headers_of(folder):
@@ -233,7 +264,7 @@ def main():
             print(header, " ".join(names))
         return 0
     if "--test" in sys.argv:
-        planted = {**headers, "ops.h": [*headers["ops.h"], "not_there"], "solve.h": [*headers["solve.h"], "unknown"]}
+        planted = {**headers, "ops.h": [*headers["ops.h"], "not_there"], "custom_op.h": [*headers["custom_op.h"], "unknown"]}
         _, _, errors = sorted_out(planted)
         assert sum("not_there" in error or "unknown" in error for error in errors) == 2, errors
         return 0
@@ -242,13 +273,12 @@ def main():
         print(error)
     if errors:
         return 1
-    page = PAGE.read_text()
-    begin, end = page.index(BEGIN), page.index(END) + len(END)
-    wanted = page[:begin] + page_part(table, left) + page[end:]
+    wanted = page_of(table, left)
     if "--check" in sys.argv:
-        if wanted != page:
-            print("docs/python.md has another table of names: python3 tools/python_names.py writes it")
-        return int(wanted != page)
+        is_same = PAGE.exists() and PAGE.read_text() == wanted
+        if not is_same:
+            print(f"{PAGE.name} is another page: python3 tools/python_names.py writes it")
+        return int(not is_same)
     PAGE.write_text(wanted)
     return 0
 

@@ -7,9 +7,9 @@
  *   ...  an answer is JSON as snug_call gives it; snug_free it
  *   const snug_option options[] = {{"batch_rows", "64"}, {"memory", "4MiB"}};
  *   answer = snug_do(network, "open", options, 2, NULL, &session);
- *   const snug_array arrays[] = {{"x", "f32", x_shape, 2, pixels}, {"label", "i32", y_shape, 1, labels}};
- *   const snug_data batch = {.rows = 64, .arrays = arrays, .array_count = 2};
- *   answer = snug_do(session, "step", NULL, 0, &batch, NULL);
+ *   const snug_array arrays[] = {{"x", "f32", x_shape, 2, pixels}, {"label", "i32", y_shape, 1,
+ * labels}}; const snug_data batch = {.rows = 64, .arrays = arrays, .array_count = 2}; answer =
+ * snug_do(session, "step", NULL, 0, &batch, NULL);
  *
  * Objects in different threads do not disturb each other; one is used from one thread at a time,
  * which a call from a second one, or from a callback of the first, is told as an error. */
@@ -40,11 +40,11 @@ typedef struct snug_builder snug_builder;
 typedef int64_t (*snug_build)(void* context, snug_builder* builder);
 
 /* One of: input, parameter, ..., every member of NetworkBuilder, and every function of snug/ops.h,
- * snug/layers.h and snug/recompute.h, by its name in C++ (operators: add, sub, mul, div, neg, scale;
- * scopes and checkpointed parts: begin_scope, end_scope, begin_part, end_part; type of a tensor;
- * "op": any op by name). `tensors` are its operands in the order of the function's, -1 for one that
- * is not given; `attributes` is a JSON object with the others by their names, or NULL. The result
- * is what the function gives: {"tensors": [numbers]}, or a value. */
+ * snug/layers.h and snug/recompute.h, by its name in C++ (operators: add, sub, mul, div, neg,
+ * scale; scopes and checkpointed parts: begin_scope, end_scope, begin_part, end_part; type of a
+ * tensor; "op": any op by name). `tensors` are its operands in the order of the function's, -1 for
+ * one that is not given; `attributes` is a JSON object with the others by their names, or NULL. The
+ * result is what the function gives: {"tensors": [numbers]}, or a value. */
 char* snug_build_call(snug_builder* builder, const char* name, const int32_t* tensors, size_t count,
                       const char* attributes);
 
@@ -105,21 +105,19 @@ typedef struct snug_data {
   void* context; /* of the callbacks */
 } snug_data;
 
-/* Options without a dot are fields of SessionOptions by name, as text: numbers, truth values, amounts of
- * memory, lists and objects in JSON or as the run configuration's keys have them.
+/* Options without a dot are fields of SessionOptions by name, as text: numbers, truth values,
+ * amounts of memory, lists and objects in JSON or as the run configuration's keys have them.
  *
- * no object  flag -> object; machine (.threads, .profile_folder) -> object; splits_of (.batch_rows);
- *            every_combination (.lengths)
- * flag       set, clear, is_set
- * machine    about
+ * no object  flag -> object; machine (.threads, .profile_folder) -> object; splits_of
+ * (.batch_rows); every_combination (.lengths) flag       set, clear, is_set machine    about
  * network    plan (.html, .text), plan_levers and plan_allowed_levers and fastest_levers (.allow),
  *            tensors_of, explain (.stages), each with SessionOptions; plan_session -> plan; open,
  *            resume (.folder) -> session; gradients (.xs, .checkpoints) -> session
  * plan       report, save, save_problem, save_schedule (.file), summands (.length), open -> session
  * session    plan, about (updates, counts, loss scale), has_input (.input), set_counts (.drawn,
  *            .schedule, .optimizer), set_loss_scale (.value, .clean_updates, .overflows),
- *            step (.length, .total_weights, .learning_rate, .is_skipped), gradients (sink), evaluate,
- *            predict (sink), tensors, read, write (one array; its name is the tensor's; .first_row:
+ *            step (.length, .total_weights, .learning_rate, .is_skipped), gradients (sink),
+ * evaluate, predict (sink), tensors, read, write (one array; its name is the tensor's; .first_row:
  *            rows), view, edit (.name; the result has "address", "bytes", "dtype", "shape"),
  *            initialize (.name), find_not_finite, require_finite (.where), load_weights (keys of a
  *            run configuration), save (.folder), measured_arena_bytes, set_poisoning (.is_on)

@@ -15,8 +15,8 @@ from ._plan import Plan
 from ._planning import (explain_network, every_combination, fastest_levers, gradients, model_network, plan_allowed_levers, plan_levers, plan_network,
                         splits_of, tensors_of)
 from ._progress import Warned
-from ._session import (Cancel, Evaluation, GradientResult, LossScale, Machine, RowSlot, RowSource, Session, SessionPlan, StepResult, TensorInfo,
-                       UpdateCounts)
+from ._row_source import RowSlot, RowSource
+from ._session import Cancel, Evaluation, GradientResult, LossScale, Machine, Session, SessionPlan, StepResult, TensorInfo, UpdateCounts
 from ._verbs import convert, evaluate, explain, export, inspect, keys, levers, merge, plan, predict, tokenize, train, verify
 
 

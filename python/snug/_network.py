@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import dataclasses
 import json
 import numbers
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,8 +29,7 @@ class TensorType(NamedTuple):
     shape: tuple[int, ...]
 
 
-@dataclasses.dataclass(frozen=True)
-class InitRule:
+class InitRule(NamedTuple):
     """How a weight starts: `deviation` times a normal variate, within `cutoff` deviations where that is above 0; uniform within
     `bound` of 0 where that is above 0; or `constant` everywhere. One row may be zero. A pure function of seed, name and element."""
 
@@ -275,7 +273,7 @@ class NetworkBuilder:
     def _rule(init: InitRule) -> dict[str, Any]:
         if not isinstance(init, InitRule):
             raise TypeError(f"initial values are a snug.InitRule, not a {type(init).__name__}")
-        return dataclasses.asdict(init)
+        return init._asdict()
 
     def fill(self, value: float, shape: Sequence[int] = ()) -> Tensor:
         """f32 of one value everywhere."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import inspect
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -185,6 +184,8 @@ _OWN_REFERENCES = 3  # the list's, the loop's, getrefcount's
 def op(function: Callable[..., Any] | None = None, *, outputs: Sequence[str] = ("y",), **options: Any) -> Any:
     """Makes a function of numpy arrays an op: `@snug.op def keep_largest(x, y, *, k=1): ...` fills y. Its positional parameters are
     the inputs and, last, the outputs; its keywords are the attributes with their defaults. Options are those of Op."""
+
+    import inspect
 
     def of(function: Callable[..., Any]) -> Op:
         parameters = inspect.signature(function).parameters.values()

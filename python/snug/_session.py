@@ -9,15 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from . import _callbacks
-from ._arrays import array_at, copy_of, described, elements_of, shape_of
+from ._arrays import array_at, described, elements_of
 from ._config import text_of
 from ._errors import Error
 from ._library import _EVENT
-from ._native import Data, Fill, Handle, Sink, do, make
+from ._native import Data, Handle, do, make
 from ._network import Network
 from ._plan import Plan
-
-Lengths = int | Mapping[str, int]
+from ._row_source import Lengths, RowSource, data_of, sink_of
 
 
 class StepResult(NamedTuple):
@@ -90,51 +89,6 @@ class Machine:
         self.backend: str = about["backend"]
 
 
-class RowSlot(NamedTuple):
-    """A place to fill: `values` (rows, *row_shape), numpy's array in the session's own memory."""
-
-    input: str
-    values: Any
-    first_row: int
-    length: str | None
-    """The name of the length that is the first axis of a row; None where it is none."""
-    padding: int
-    """What shorter rows are filled up with."""
-
-
-class RowSource:
-    """The rows of one batch, wherever they come from. Derive from it: `fill` is called for every input of every micro-batch, in
-    the thread that called the session."""
-
-    @property
-    def rows(self) -> int:
-        raise NotImplementedError("a row source says how many rows it has: rows")
-
-    @property
-    def length(self) -> Lengths | None:
-        """The lengths of the longest row; None where rows have none."""
-        return None
-
-    @property
-    def columns(self) -> Sequence[str] | None:
-        """Every input that it has values for; None: all that it is asked for."""
-        return None
-
-    @property
-    def total_weights(self) -> Mapping[str, float]:
-        """What all rows weigh together in a mean that is weighed by an input; those that are not here are read ahead."""
-        return {}
-
-    def fill(self, slot: RowSlot) -> None:
-        """Writes all of slot.values. May be called more than once for the same rows."""
-        raise NotImplementedError("a row source writes where it is asked to: fill")
-
-    def fill_all(self, slots: Sequence[RowSlot]) -> None:
-        """The inputs of a micro-batch, all of the same rows."""
-        for slot in slots:
-            self.fill(slot)
-
-
 _LISTS = ("lengths", "optim_args")  # JSON, whatever they hold
 
 
@@ -172,8 +126,9 @@ class Given:
             self._take_block(block)
         told = {"progress": rest.pop("on_planning", None), "message": rest.pop("on_message", None)}
         # Told in any case: while planning goes on, this is where Python hears of Ctrl-C.
-        self.data.event = _EVENT(lambda _context, kind, text: _tell(told, kind, text))
-        self.kept.append(self.data.event)
+        event = _EVENT(lambda _context, kind, text: _tell(told, kind, text))
+        self.data.event = event
+        self.kept.append(event)
         wants_picture = rest.pop("wants_picture", None)
         self.options = options_of(rest)
         self.call_options = dict(self.options)
@@ -367,35 +322,10 @@ class Session:
 
     def _with_rows(self, verb: str, rows: Any, length: Any, options: dict[str, str], sink: Callable[[int, dict[str, Any]], Any] | None = None) -> Any:
         handle = self._handle
-        data = Data()
-        if isinstance(rows, Mapping):
-            found = {name: elements_of(name, value) for name, value in rows.items()}
-            first = next(iter(found.values()), None)
-            if first is None or not first.shape:
-                raise Error("bad_data", "rows", "there are none", "give {input: array}, whose first axis is that of the rows")
-            data.rows = first.shape[0]
-            data.arrays, _kept = described(found)
-            data.array_count = len(found)
-        elif isinstance(rows, RowSource):
-            _kept = self._take_source(rows, data, options, handle)
-            length = rows.length
-        else:
-            raise TypeError(f"rows are {{input: array}} or a snug.RowSource, not a {type(rows).__name__}")
-        if length is not None:
-            options[".length"] = json.dumps(length)
+        data, _kept = data_of(rows, length, options, handle)
         if sink is not None:
-            data.sink = Sink(lambda _context, first_row, arrays, count: _sunk(sink, first_row, arrays, count))
+            data.sink = sink_of(sink)
         return do(handle, verb, options, data)
-
-    def _take_source(self, rows: RowSource, data: Data, options: dict[str, str], handle: Handle) -> Any:
-        data.rows = rows.rows
-        named = {name: None for name in rows.columns or ()}
-        array, kept = described({name: _NO_ELEMENTS for name in named})
-        data.arrays, data.array_count = array, len(named)
-        data.fill = Fill(lambda _context, slots, count: _filled(rows, slots, count, handle))
-        if rows.total_weights:
-            options[".total_weights"] = json.dumps(dict(rows.total_weights))
-        return kept
 
     # Tensors.
 
@@ -518,34 +448,6 @@ class Session:
     def set_poisoning(self, is_on: bool) -> None:
         """For tests: from now on every byte that is dead before an op is NaN, and ops of your own run twice."""
         self._do("set_poisoning", is_on=is_on)
-
-
-class _NoElements(NamedTuple):
-    dtype: str = "f32"
-    shape: tuple[int, ...] = ()
-    address: int = 0
-
-
-_NO_ELEMENTS: Any = _NoElements()
-
-
-def _sunk(sink: Callable[[int, dict[str, Any]], Any], first_row: int, arrays: Any, count: int) -> int:
-    try:
-        sink(first_row, {arrays[i].name.decode(): copy_of(arrays[i]) for i in range(count)})
-        return 0
-    except BaseException as error:  # noqa: BLE001: nothing may leave through C
-        return _callbacks.failed(error)
-
-
-def _filled(rows: RowSource, slots: Any, count: int, handle: Handle) -> int:
-    try:
-        rows.fill_all([
-            RowSlot(slot.array.name.decode(), array_at(slot.array.data, slot.array.dtype.decode(), shape_of(slot.array), handle, is_written=True),
-                    slot.first_row, None if slot.length is None else slot.length.decode(), slot.padding)
-            for slot in (slots[i] for i in range(count))])
-        return 0
-    except BaseException as error:  # noqa: BLE001: nothing may leave through C
-        return _callbacks.failed(error)
 
 
 def tensor_infos(found: Sequence[Mapping[str, Any]]) -> list[TensorInfo]:

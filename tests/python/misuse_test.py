@@ -1,13 +1,9 @@
 """Wrong uses of networks and sessions in Python: each is one clear exception, none a crash, and the session works on."""
-import array
-import ctypes
 import gc
 import mmap
 import os
-import pathlib
 import pickle
 import sys
-import tempfile
 import threading
 import unittest
 

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows into a session and outputs out of it: arrays where they are, or a source that writes rows where they are asked for."""
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from . import _callbacks
+from ._arrays import array_at, copy_of, described, elements_of, shape_of
+from ._errors import Error
+from ._native import Data, Fill, Handle, Sink
+
+Lengths = int | Mapping[str, int]
+
+
+class RowSlot(NamedTuple):
+    """A place to fill: `values` (rows, *row_shape), numpy's array in the session's own memory."""
+
+    input: str
+    values: Any
+    first_row: int
+    length: str | None
+    """The name of the length that is the first axis of a row; None where it is none."""
+    padding: int
+    """What shorter rows are filled up with."""
+
+
+class RowSource:
+    """The rows of one batch, wherever they come from. Derive from it: `fill` is called for every input of every micro-batch, in
+    the thread that called the session."""
+
+    @property
+    def rows(self) -> int:
+        raise NotImplementedError("a row source says how many rows it has: rows")
+
+    @property
+    def length(self) -> Lengths | None:
+        """The lengths of the longest row; None where rows have none."""
+        return None
+
+    @property
+    def columns(self) -> Sequence[str] | None:
+        """Every input that it has values for; None: all that it is asked for."""
+        return None
+
+    @property
+    def total_weights(self) -> Mapping[str, float]:
+        """What all rows weigh together in a mean that is weighed by an input; those that are not here are read ahead."""
+        return {}
+
+    def fill(self, slot: RowSlot) -> None:
+        """Writes all of slot.values. May be called more than once for the same rows."""
+        raise NotImplementedError("a row source writes where it is asked to: fill")
+
+    def fill_all(self, slots: Sequence[RowSlot]) -> None:
+        """The inputs of a micro-batch, all of the same rows."""
+        for slot in slots:
+            self.fill(slot)
+
+
+def data_of(rows: Any, length: Lengths | None, options: dict[str, str], handle: Handle) -> tuple[Data, Any]:
+    """As C takes them, and what has to live as long; adds to the options."""
+    data = Data()
+    if isinstance(rows, Mapping):
+        found = {name: elements_of(name, value) for name, value in rows.items()}
+        first = next(iter(found.values()), None)
+        if first is None or not first.shape:
+            raise Error("bad_data", "rows", "there are none", "give {input: array}, whose first axis is that of the rows")
+        data.rows = first.shape[0]
+        data.arrays, kept = described(found)
+        data.array_count = len(found)
+    elif isinstance(rows, RowSource):
+        kept = _take_source(rows, data, options, handle)
+        length = rows.length
+    else:
+        raise TypeError(f"rows are {{input: array}} or a snug.RowSource, not a {type(rows).__name__}")
+    if length is not None:
+        options[".length"] = json.dumps(length)
+    return data, kept
+
+
+def _take_source(rows: RowSource, data: Data, options: dict[str, str], handle: Handle) -> Any:
+    data.rows = rows.rows
+    named = dict.fromkeys(rows.columns or ())
+    data.arrays, kept = described({name: _NO_ELEMENTS for name in named})
+    data.array_count = len(named)
+    data.fill = Fill(lambda _context, slots, count: _filled(rows, slots, count, handle))
+    if rows.total_weights:
+        options[".total_weights"] = json.dumps(dict(rows.total_weights))
+    return kept
+
+
+def sink_of(sink: Callable[[int, dict[str, Any]], Any]) -> Any:
+    return Sink(lambda _context, first_row, arrays, count: _sunk(sink, first_row, arrays, count))
+
+
+class _NoElements(NamedTuple):
+    dtype: str = "f32"
+    shape: tuple[int, ...] = ()
+    address: int = 0
+
+
+_NO_ELEMENTS: Any = _NoElements()
+
+
+def _sunk(sink: Callable[[int, dict[str, Any]], Any], first_row: int, arrays: Any, count: int) -> int:
+    try:
+        sink(first_row, {arrays[i].name.decode(): copy_of(arrays[i]) for i in range(count)})
+        return 0
+    except BaseException as error:  # noqa: BLE001: nothing may leave through C
+        return _callbacks.failed(error)
+
+
+def _filled(rows: RowSource, slots: Any, count: int, handle: Handle) -> int:
+    try:
+        rows.fill_all([
+            RowSlot(slot.array.name.decode(), array_at(slot.array.data, slot.array.dtype.decode(), shape_of(slot.array), handle, is_written=True),
+                    slot.first_row, None if slot.length is None else slot.length.decode(), slot.padding)
+            for slot in (slots[i] for i in range(count))])
+        return 0
+    except BaseException as error:  # noqa: BLE001: nothing may leave through C
+        return _callbacks.failed(error)

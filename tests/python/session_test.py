@@ -1,0 +1,340 @@
+"""Sessions in Python: rows from anywhere, weights in and out, plans, options, stops, threads."""
+import array
+import gc
+import mmap
+import os
+import pathlib
+import signal
+import tempfile
+import threading
+import unittest
+import weakref
+
+import numpy as np
+import snug
+from networks import OPTIONS, ROWS, WIDTH, batch, digits, refused
+from snug import ops
+from snug.layers import embedding_sum, linear
+
+
+class Sessions(unittest.TestCase):
+    def setUp(self):
+        kept = tempfile.TemporaryDirectory()
+        self.addCleanup(kept.cleanup)
+        self.folder = pathlib.Path(kept.name)
+
+    def test_evaluation_and_prediction_in_pieces_and_whole(self):
+        session = snug.Session(digits, **OPTIONS, micro_batch_size=4)
+        rows = batch(3, rows=11)
+        pieces = []
+        found = session.evaluate(rows, lambda first, out: pieces.append((first, out["logits"])))
+        self.assertEqual((found.rows, [first for first, _ in pieces]), (11, [0, 4, 8]))
+        whole = session.predict({"x": rows["x"]})["logits"]
+        np.testing.assert_array_equal(whole, np.concatenate([piece for _, piece in pieces]))
+        logs = whole - np.log(np.exp(whole).sum(1, keepdims=True))
+        self.assertAlmostEqual(found.loss, -logs[np.arange(11), rows["label"]].mean(), places=5)
+        self.assertEqual(session.evaluate(rows).loss, found.loss)
+
+    def test_gradients(self):
+        session = snug.Session(digits, **OPTIONS, only_gradients=True)
+        found = session.gradients(batch())
+        self.assertEqual(set(found.of), {"hidden.weight", "hidden.bias", "out.weight", "out.bias"})
+        self.assertEqual(found.of["hidden.weight"].shape, (12, WIDTH))
+        np.testing.assert_allclose(found.of["out.bias"].sum(), 0, atol=1e-6)
+        some = snug.gradients(digits, ["out.*"], "memory", **OPTIONS).gradients(batch())
+        self.assertEqual(set(some.of), {"out.weight", "out.bias"})
+        np.testing.assert_array_equal(some.of["out.weight"], found.of["out.weight"])
+
+    def test_save_and_resume_to_the_same_bits(self):
+        options = dict(OPTIONS, optim="adamw", weight_decay=0.1, max_grad_norm=1, lr_scheduler_type="linear", max_steps=9, warmup_steps=2)
+        whole = snug.Session(digits, **options)
+        for i in range(9):
+            whole.step(batch(i))
+        part = snug.Session(digits, **options)
+        for i in range(4):
+            part.step(batch(i))
+        part.save(self.folder / "saved")
+        again = snug.Session.resume(digits, self.folder / "saved", **dict(options, memory="1GiB"))
+        self.assertEqual((again.updates, again.counts), (4, (4, 4, 4)))
+        for i in range(4, 9):
+            again.step(batch(i))
+        for tensor in whole.tensors():
+            np.testing.assert_array_equal(whole.read(tensor.name), again.read(tensor.name), tensor.name)
+        refused(self, "bad_config", "the session began with", lambda: snug.Session.resume(digits, self.folder / "saved", **dict(options, weight_decay=0.2)))
+        own = snug.Session(digits, **options)
+        for tensor in part.tensors():
+            own.write(tensor.name, part.read(tensor.name))
+        own.set_counts(4, 4, 4)
+        self.assertEqual(own.step(batch(4)), part.step(batch(4)))
+
+    def test_weights_go_in_and_out(self):
+        session = snug.Session(digits, **OPTIONS, optim="sgd")
+        state = session.state_dict()
+        self.assertEqual(set(state), {"hidden.weight", "hidden.bias", "out.weight", "out.bias"})
+        other = snug.Session(digits, **OPTIONS, optim="sgd", seed=7)
+        self.assertTrue(np.any(other.read("out.weight") != state["out.weight"]))
+        other.load_state_dict({name: Exported(value) for name, value in state.items()})
+        np.testing.assert_array_equal(other.view("out.weight"), state["out.weight"])
+        before = other.state_dict()
+        lacking = {name: value for name, value in state.items() if name != "out.bias"}
+        self.assertIn("missing: out.bias; not the network's: out.b", str(refused(self, "bad_data", "out.b", lambda: other.load_state_dict({**lacking, "out.b": state["out.bias"]}))))
+        refused(self, "bad_data", "f32[12, 6]", lambda: other.load_state_dict({**state, "hidden.weight": state["hidden.weight"].T.copy()}))
+        np.testing.assert_array_equal(other.view("hidden.weight"), before["hidden.weight"])
+        refused(self, "numeric", "element 1 is not finite", lambda: other.write("out.bias", np.array([0, np.nan, 0], np.float32)))
+        other.write_rows("out.weight", 1, np.full((1, 12), 3, np.float32))
+        row = other.read_rows("out.weight", 1, np.empty(12, np.float32))
+        np.testing.assert_array_equal(row, np.full(12, 3))
+        other.initialize("out.bias")
+        np.testing.assert_array_equal(other.read("out.bias"), np.zeros(3))
+        flat = array.array("f", bytes(4 * 36))
+        other.read("out.weight", out=flat)
+        np.testing.assert_array_equal(np.array(flat).reshape(3, 12), other.read("out.weight"))
+        other.edit("out.bias")[1] = np.inf
+        self.assertIn("'out.bias' is inf", other.find_not_finite())
+        refused(self, "numeric", "here", lambda: other.require_finite("here"))
+
+    def test_views_are_the_tensors_themselves_and_outlive_the_session(self):
+        session = snug.Session(digits, **OPTIONS, optim="sgd", learning_rate=0.1)
+        view = session.view("out.weight")
+        self.assertFalse(view.flags.writeable)
+        before = view.copy()
+        session.step(batch())
+        self.assertTrue(np.any(view != before))
+        session.edit("out.weight")[0] = 5
+        np.testing.assert_array_equal(session.read("out.weight")[0], np.full(12, 5))
+        np.testing.assert_array_equal(np.from_dlpack(session.edit("out.weight")), view)
+        raw = session.view_bytes("out.weight")
+        self.assertEqual((raw.dtype, raw.nbytes), (np.uint8, 4 * 36))
+        held = weakref.ref(session._handle)
+        kept = view.tobytes()
+        session.close()
+        part = view[0:2]
+        del session, raw
+        gc.collect()
+        self.assertIsNotNone(held())
+        self.assertEqual(view.tobytes(), kept)
+        del view
+        gc.collect()
+        self.assertIsNotNone(held())
+        del part
+        gc.collect()
+        self.assertIsNone(held())
+
+    def test_plans(self):
+        plan = snug.SessionPlan(digits, **OPTIONS)
+        for name in ("save", "save_problem", "save_schedule"):
+            getattr(plan, name)(self.folder / name)
+        self.assertEqual(snug.solve.check(self.folder / "save_problem", self.folder / "save_schedule")["valid"], True)
+        first, second = snug.Session(plan), snug.Session(plan)
+        replayed = snug.Session(digits, **OPTIONS, plan_file=self.folder / "save")
+        self.assertEqual(first.step(batch()), second.step(batch()))
+        self.assertEqual(replayed.step(batch()).loss, snug.Session(plan).step(batch()).loss)
+        self.assertGreater(plan.summands(), 0)
+        self.assertEqual(plan.report.arena_bytes, first.plan.arena_bytes)
+        report = snug.plan_network(digits, **OPTIONS)
+        self.assertIn("<html", report._repr_html_())
+        report.save(self.folder / "again")
+        self.assertEqual((self.folder / "again").read_bytes(), (self.folder / "save").read_bytes())
+        self.assertGreater(len(report.price_list), 0)
+        error = refused(self, "out_of_budget", "smallest budget that works", lambda: snug.Session(digits, batch_rows=ROWS, memory="4KiB"))
+        self.assertIsInstance(error, snug.DoesNotFit)
+        levers = snug.plan_levers(digits, ["bf16"], **OPTIONS)
+        self.assertGreater(len(levers), 1)
+        self.assertEqual([each["keys"] for each in snug.plan_allowed_levers(digits, ["bf16"], **OPTIONS)], [{}, {"bf16": "true"}])
+        self.assertIsInstance(snug.fastest_levers(digits, ["bf16"], **OPTIONS), dict)
+        self.assertGreater(len(snug.explain_network(digits, **OPTIONS)["stages"]), 3)
+        self.assertEqual(snug.splits_of(8)[0], 8)
+        self.assertEqual(len(snug.every_combination({"a": [2, 4], "b": [3, 5]})), 4)
+
+    def test_a_machine_and_memory_of_the_callers(self):
+        machine = snug.Machine(threads=1)
+        self.assertEqual(machine.threads, 1)
+        block = mmap.mmap(-1, 1 << 20)
+        options = dict(batch_rows=ROWS, memory=1 << 20, machine=machine, block=block)
+        session = snug.Session(digits, **options)
+        place = np.frombuffer(block, np.uint8).__array_interface__["data"][0]
+        self.assertTrue(place <= session.view("out.weight").__array_interface__["data"][0] < place + (1 << 20))
+        self.assertEqual(session.step(batch()), snug.Session(digits, **OPTIONS).step(batch()))
+        with self.assertRaises(BufferError):
+            block.close()
+
+    def test_options_are_those_of_the_library(self):
+        for given in (dict(optim="adafactor"), dict(optim_args={"beta1": 0.8}), dict(bf16=True), dict(freeze=["hidden.*"]), dict(two_pass_clip=True, max_grad_norm=1),
+                      dict(param_groups=[{"match": "out.*", "learning_rate": 0.5}]), dict(lr_scheduler_type="cosine", max_steps=5),
+                      dict(lr_scheduler_type="polynomial", lr_scheduler_kwargs={"power": 2}, max_steps=5), dict(draw_numbering="building"), dict(memory=1 << 25),
+                      dict(memory="30%"), dict(loss_scale="dynamic"), dict(precision_overrides=[{"match": "out", "dtype": "bfloat16"}]), dict(has_initial_values=False),
+                      dict(lora={"match": "hidden.weight", "r": 2}), dict(seed=np.int64(3)), dict(learning_rate=np.float32(0.25)), dict(process_bytes=1 << 20)):
+            snug.Session(digits, **{**OPTIONS, **given}).step(batch())
+        session = snug.Session(digits, **OPTIONS, fp16=True)
+        self.assertTrue(session.has_dynamic_loss_scale)
+        session.set_loss_scale(1024, 3, 0)
+        self.assertEqual(session.loss_scale, (1024, 3, 0))
+        self.assertEqual(snug.Session(digits, **OPTIONS).step(batch(), learning_rate=0.125).learning_rate, 0.125)
+        still = snug.Session(digits, **OPTIONS)
+        self.assertEqual(still.step(batch(), is_skipped=True).loss, still.step(batch()).loss)
+
+    def test_stops(self):
+        flag = snug.Cancel()
+        session = snug.Session(digits, **OPTIONS, cancel=flag)
+        session.step(batch())
+        thread = threading.Thread(target=flag.set)
+        thread.start()
+        thread.join()
+        self.assertTrue(flag.is_set())
+        refused(self, "cancelled", "stopped on request", lambda: session.step(batch()))
+        flag.clear()
+        self.assertEqual(session.step(batch()).update, 2)
+        flag.set()
+        refused(self, "cancelled", "stopped on request", lambda: snug.plan_network(digits, **OPTIONS, cancel=flag))
+
+        class Enough(Exception):
+            pass
+
+        def enough(*_words):
+            raise Enough
+
+        with self.assertRaises(Enough):
+            snug.plan_network(digits, **OPTIONS, on_planning=enough)
+        with self.assertRaises(Enough):
+            snug.Session(digits, **OPTIONS).evaluate(batch(), enough)
+        # Ctrl-C while no Python runs but what the library calls.
+        calls = []
+
+        @snug.network
+        def interrupted(b):
+            calls.append(b.rows)
+            if len(calls) == 1:
+                os.kill(os.getpid(), signal.SIGINT)
+            b.minimize(b.weighted_mean(linear("out", b.input("x", [WIDTH]), 1)))
+
+        with self.assertRaises(KeyboardInterrupt):
+            snug.plan_network(interrupted, **OPTIONS)
+        snug.plan_network(interrupted, **OPTIONS)
+
+    def test_sessions_in_threads(self):
+        wanted = [snug.Session(digits, **OPTIONS, seed=seed) for seed in range(4)]
+        for session in wanted:
+            for i in range(20):
+                session.step(batch(i))
+        found = [None] * 4
+
+        def work(seed):
+            session = snug.Session(digits, **OPTIONS, seed=seed)
+            for i in range(20):
+                session.step(batch(i))
+            found[seed] = session.state_dict()
+
+        threads = [threading.Thread(target=work, args=[seed]) for seed in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for session, state in zip(wanted, found):
+            for name, value in state.items():
+                np.testing.assert_array_equal(value, session.read(name))
+
+    def test_a_model_of_the_librarys(self):
+        keys = dict(model="bert-tiny", vocab_size=50, num_labels=3, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+        network = snug.model_network(keys)
+        session = snug.Session(network, batch_rows=4, memory="256MiB", lengths=[8, 16])
+        session.load_weights(**keys)
+        ids = np.random.RandomState(0).randint(1, 50, (4, 11), np.int32)
+        rows = {"input_ids": ids, "attention_mask": np.ones((4, 11), bool), "token_type_ids": np.zeros((4, 11), np.int32), "labels": np.arange(4, dtype=np.int32) % 3}
+        first = session.step(rows, length=11)
+        self.assertLess([session.step(rows, length=11).loss for _ in range(5)][-1], first.loss)
+        self.assertEqual(session.predict({name: rows[name] for name in rows if name != "labels"}, length=11)["logits"].shape, (4, 3))
+
+
+class Exported:
+    """An array that others hand over as PyTorch does."""
+
+    def __init__(self, values):
+        self.values = values
+
+    def __dlpack__(self, **keywords):
+        return self.values.__dlpack__(**keywords)
+
+    def __dlpack_device__(self):
+        return self.values.__dlpack_device__()
+
+
+class Source(snug.RowSource):
+    def __init__(self, data, length=None):
+        self.data, self.asked, self._length = data, [], length
+
+    @property
+    def rows(self):
+        return len(next(iter(self.data.values())))
+
+    @property
+    def length(self):
+        return self._length
+
+    @property
+    def columns(self):
+        return list(self.data)
+
+    def fill(self, slot):
+        self.asked.append((slot.input, slot.first_row, slot.values.shape[0]))
+        slot.values[...] = slot.padding
+        rows = self.data[slot.input][slot.first_row : slot.first_row + slot.values.shape[0]]
+        slot.values[tuple(map(slice, rows.shape))] = rows
+
+
+class FromRows(unittest.TestCase):
+    def test_a_source_gives_the_bits_of_arrays(self):
+        for columns in (batch(), {**batch()}):
+            source = Source(columns)
+            one, other = (snug.Session(digits, **OPTIONS, micro_batch_size=4) for _ in range(2))
+            self.assertEqual(one.step(source), other.step(columns))
+            self.assertIn(("x", 4, 4), source.asked)
+            np.testing.assert_array_equal(one.predict(Source({"x": columns["x"]}))["logits"], other.predict({"x": columns["x"]})["logits"])
+
+    def test_arrays_that_are_not_numpys(self):
+        rows = batch()
+        flat = array.array("f", rows["x"].tobytes())
+        given = {"x": memoryview(flat).cast("B").cast("f", (ROWS, WIDTH)), "label": Exported(rows["label"])}
+        self.assertEqual(snug.Session(digits, **OPTIONS).step(given), snug.Session(digits, **OPTIONS).step(rows))
+        readonly = dict(rows)
+        readonly["x"] = rows["x"].copy()
+        readonly["x"].flags.writeable = False
+        self.assertEqual(snug.Session(digits, **OPTIONS).step(readonly), snug.Session(digits, **OPTIONS).step(rows))
+
+    def test_rows_of_several_lengths(self):
+        @snug.network
+        def sums(b):
+            length = b.length("words")
+            self.assertEqual(length.name, "words")
+            ids, mask = b.input("ids", [length], "i32"), b.input("mask", [length], "bool")
+            y = linear("out", embedding_sum("table", ids, ops.cast(mask, "f32"), 9, 4), 2)
+            b.output("y", y)
+            b.minimize(b.weighted_mean(y * y, b.input("weight")))
+
+        options = dict(batch_rows=4, memory="16MiB", lengths=[{"words": 4}, {"words": 8}])
+        rows = {"ids": np.arange(24, dtype=np.int32).reshape(4, 6) % 9, "mask": np.ones((4, 6), bool), "weight": np.array([1, 0, 2, 1], np.float32)}
+        one, other, third = (snug.Session(sums, **options) for _ in range(3))
+        found = one.step(rows, length={"words": 6})
+        self.assertEqual(other.step(Source(rows, {"words": 6})), found)
+
+        class Weighed(Source):
+            total_weights = {"weight": 4.0}
+
+        weighed = Weighed(rows, {"words": 6})
+        self.assertEqual(third.step(weighed), found)
+        self.assertEqual(len(one.predict({"ids": rows["ids"][:, :3].copy(), "mask": rows["mask"][:, :3].copy()}, length={"words": 3})["y"]), 4)
+        refused(self, "bad_data", "say how long the rows are", lambda: one.step(rows))
+        refused(self, "bad_data", "the longest program takes", lambda: one.step(rows, length={"words": 9}))
+
+    def test_what_a_source_raises_comes_out_and_the_session_goes_on(self):
+        class Broken(Source):
+            def fill(self, slot):
+                raise OSError("no more rows")
+
+        session = snug.Session(digits, **OPTIONS)
+        with self.assertRaisesRegex(OSError, "no more rows"):
+            session.step(Broken(batch()))
+        self.assertEqual(session.step(batch()), snug.Session(digits, **OPTIONS).step(batch()))
+
+
+if __name__ == "__main__":
+    unittest.main()
