@@ -4,7 +4,9 @@
 // the headers.
 #include "builder.h"
 
+#include <span>
 #include <string_view>
+#include <utility>
 
 #include "build_call.h"
 #include "snug/layers.h"

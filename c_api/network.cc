@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A network in C: the function that builds it, and what may be asked of it and SessionOptions.
+#include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "builder.h"
 #include "object.h"

@@ -2,7 +2,10 @@
 // snug_do: a verb of an object, or of none.
 #include "object.h"
 
+#include <cstddef>
+#include <map>
 #include <utility>
+#include <vector>
 
 #include "builder.h"
 #include "snug/models.h"

@@ -2,6 +2,7 @@
 #include "options.h"
 
 #include <charconv>
+#include <string>
 #include <system_error>
 
 namespace snug::c_api {

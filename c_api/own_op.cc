@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // An op of the caller's: its definition in JSON, its kernel and its answers by callbacks.
+#include <cstdint>
 #include <memory>
+#include <set>
+#include <span>
 #include <string>
 #include <utility>
 #include <variant>

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rows.h"
 
+#include <algorithm>
+#include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 

@@ -1,7 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plans and sessions in C.
 #include <cmath>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "object.h"
 #include "rows.h"

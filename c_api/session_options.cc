@@ -2,6 +2,7 @@
 // SessionOptions from texts. What the run configuration reads in a form of its own (memory, lora,
 // param_groups, ...) is read there.
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "options.h"

@@ -89,7 +89,9 @@ def errors_of_tests(root, text, cmake):
         prefix, _, group = (match[1] or match[2]).replace("\\|", "|").partition("(")
         for part in group.split("|") if group else prefix.split("|"):
             test = (prefix if group else "") + part
-            there = (root / f"tests/e2e/{test[4:]}_test.py").exists() if test.startswith("e2e_") else re.search(rf"(?:snug_test\(|NAME ){test}\b", cmake)
+            folder, _, name = test.partition("_")
+            of_folder = folder in ("e2e", "python") and (root / f"tests/{folder}/{name}_test.py").exists()
+            there = of_folder or re.search(rf"(?:snug_test\(|NAME ){test}\b", cmake)
             if not there and test != "NAME":
                 errors.append((match.start(), f"no test is called {test}"))
     return errors

@@ -54,7 +54,7 @@ def _view_of(name: str, value: Any) -> memoryview:
     try:
         import numpy
 
-        return memoryview(numpy.from_dlpack(value))
+        return memoryview(numpy.from_dlpack(value))  # type: ignore[arg-type]
     except (BufferError, RuntimeError, TypeError, ValueError) as error:
         raise Error("bad_data", name, f"its elements cannot be read where they are: {error}",
                     "give a dense array of f32, i32 or booleans in this machine's memory") from error

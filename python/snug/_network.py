@@ -379,6 +379,6 @@ def network(function: Callable[[NetworkBuilder], None] | None = None, *, name: s
     """Makes a function of a builder a network: `@snug.network`, or `@snug.network(name="blocks", ops=[my_op])`."""
 
     def of(function: Callable[[NetworkBuilder], None]) -> Network:
-        return Network(name or getattr(function, "__name__", "network"), function, ops)
+        return Network(name or str(getattr(function, "__name__", "network")), function, ops)
 
     return of if function is None else of(function)

@@ -172,13 +172,13 @@ class Op:
             self._function(*arrays[:-1], scratch=arrays[-1], **attributes)
         else:
             self._function(*arrays, **attributes)
-        for array in arrays:
-            if sys.getrefcount(array) > _OWN_REFERENCES:
-                raise Error("bad_config", self.name, "its kernel keeps an array beyond the call, whose memory is the library's", "keep a copy: x.copy()")
+        references = [sys.getrefcount(each) for each in (*arrays, object())]
+        del arrays[:]
+        if max(references[:-1]) > references[-1] + 1:  # the list's
+            raise Error("bad_config", self.name, "its kernel keeps an array beyond the call, whose memory is the library's", "keep a copy: x.copy()")
 
 
 _DTYPES = ("f32", "i32", "i64", "bool")  # as DType has them
-_OWN_REFERENCES = 3  # the list's, the loop's, getrefcount's
 
 
 def op(function: Callable[..., Any] | None = None, *, outputs: Sequence[str] = ("y",), **options: Any) -> Any:

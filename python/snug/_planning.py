@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from ._config import Config
 from ._config import options_of as config_options
@@ -14,13 +14,16 @@ from ._network import Network
 from ._plan import Plan
 from ._session import Given, Session, SessionPlan, TensorInfo, tensor_infos
 
+if TYPE_CHECKING:
+    from ._session_options import Options
+
 
 def _asked(network: Network, verb: str, options: Mapping[str, Any], **of_verb: str) -> Any:
     given = Given(network, options)
     return do(network._handle, verb, {**given.call_options, **{"." + name: value for name, value in of_verb.items()}}, given.data)
 
 
-def plan_network(network: Network, **options: Any) -> Plan:
+def plan_network(network: Network, **options: Unpack[Options]) -> Plan:
     """Plans without training. Options are those of Session.
 
     Raises DoesNotFit with the proof, the smallest budget and the cheapest ways to fit.
@@ -29,33 +32,33 @@ def plan_network(network: Network, **options: Any) -> Plan:
     return Plan(answer, save=lambda file: SessionPlan(network, **options).save(file), page=lambda: _asked(network, "plan", options, html="true")["html"])
 
 
-def plan_levers(network: Network, allow: Sequence[str] = (), **options: Any) -> list[dict[str, Any]]:
+def plan_levers(network: Network, allow: Sequence[str] = (), **options: Unpack[Options]) -> list[dict[str, Any]]:
     """What levers (docs/levers.md) would change: first the run as it is asked for, then each lever alone, then together those that
     lead to other weights; of them those that `allow` names, where it names any."""
     return _asked(network, "plan_levers", options, allow=json.dumps(list(allow)))["json"]
 
 
-def plan_allowed_levers(network: Network, allow: Sequence[str], **options: Any) -> list[dict[str, Any]]:
+def plan_allowed_levers(network: Network, allow: Sequence[str], **options: Unpack[Options]) -> list[dict[str, Any]]:
     """Every combination of these levers, planned, fewest levers first."""
     return _asked(network, "plan_allowed_levers", options, allow=json.dumps(list(allow)))["json"]
 
 
-def fastest_levers(network: Network, allow: Sequence[str], **options: Any) -> dict[str, str]:
+def fastest_levers(network: Network, allow: Sequence[str], **options: Unpack[Options]) -> dict[str, str]:
     """The keys of the fastest combination of these levers that fits; empty where no lever is faster."""
     return _asked(network, "fastest_levers", options, allow=json.dumps(list(allow)))
 
 
-def tensors_of(network: Network, **options: Any) -> list[TensorInfo]:
+def tensors_of(network: Network, **options: Unpack[Options]) -> list[TensorInfo]:
     """Weights, buffers and whether they are trained, in the order of the network, without a plan."""
     return tensor_infos(_asked(network, "tensors_of", options))
 
 
-def explain_network(network: Network, *, stages: bool = False, **options: Any) -> dict[str, Any]:
+def explain_network(network: Network, *, stages: bool = False, **options: Unpack[Options]) -> dict[str, Any]:
     """How its training program is compiled, stage by stage; with `stages` what stands after each."""
     return _asked(network, "explain", options, stages="true" if stages else "false")["json"]
 
 
-def gradients(ys: Network, xs: Sequence[str] = (), checkpoints: str | Sequence[str] = "collection", **options: Any) -> Session:
+def gradients(ys: Network, xs: Sequence[str] = (), checkpoints: str | Sequence[str] = "collection", **options: Unpack[Options]) -> Session:
     """A session that gives the gradients of what `ys` minimizes by the weights `xs` (names or patterns; none: all of them).
     `checkpoints`: "collection", "memory", "speed", or tensors by name (docs/coming-from.md)."""
     given = Given(ys, options)

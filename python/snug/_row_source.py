@@ -71,6 +71,8 @@ def data_of(rows: Any, length: Lengths | None, options: dict[str, str], handle: 
         data.arrays, kept = described(found)
         data.array_count = len(found)
     elif isinstance(rows, RowSource):
+        if length is not None:
+            raise Error("bad_data", "length", "a row source says how long its rows are", "give it the property length")
         kept = _take_source(rows, data, options, handle)
         length = rows.length
     else:
@@ -91,7 +93,10 @@ def _take_source(rows: RowSource, data: Data, options: dict[str, str], handle: H
     return kept
 
 
-def sink_of(sink: Callable[[int, dict[str, Any]], Any]) -> Any:
+def sink_of(sink: Callable[[int, dict[str, Any]], Any] | None) -> Any:
+    """Without one Python is heard of all the same, so that Ctrl-C ends a long evaluation."""
+    if sink is None:
+        return Sink(lambda *_given: _sunk(lambda _first, _arrays: None, 0, (), 0))
     return Sink(lambda _context, first_row, arrays, count: _sunk(sink, first_row, arrays, count))
 
 

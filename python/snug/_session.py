@@ -6,7 +6,7 @@ import json
 import numbers
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
 from . import _callbacks
 from ._arrays import array_at, described, elements_of
@@ -17,6 +17,9 @@ from ._native import Data, Handle, do, make
 from ._network import Network
 from ._plan import Plan
 from ._row_source import Lengths, RowSource, data_of, sink_of
+
+if TYPE_CHECKING:
+    from ._session_options import Options
 
 
 class StepResult(NamedTuple):
@@ -166,7 +169,7 @@ class SessionPlan:
     Raises DoesNotFit with the proof, the smallest budget and the cheapest ways to fit.
     """
 
-    def __init__(self, network: Network, **options: Any) -> None:
+    def __init__(self, network: Network, **options: Unpack[Options]) -> None:
         given = Given(network, options)
         self._handle = make(network._handle, "plan_session", given.call_options, given.data, given.kept)
 
@@ -201,7 +204,7 @@ class Session:
     `on_message(text)`. Raises DoesNotFit before anything is allocated.
     """
 
-    def __init__(self, network: Network | SessionPlan, **options: Any) -> None:
+    def __init__(self, network: Network | SessionPlan, **options: Unpack[Options]) -> None:
         if isinstance(network, SessionPlan):
             if options:
                 raise Error("bad_config", next(iter(options)), "a session of a plan has the plan's options", "give it to SessionPlan")
@@ -220,7 +223,7 @@ class Session:
         return session
 
     @classmethod
-    def resume(cls, network: Network, folder: str | os.PathLike[str], **options: Any) -> Session:
+    def resume(cls, network: Network, folder: str | os.PathLike[str], **options: Unpack[Options]) -> Session:
         """Goes on where save() was called, to the same bits. Options that decide the result may not differ."""
         given = Given(network, options)
         return cls._of(make(network._handle, "resume", {**given.call_options, **options_of({".folder": folder})}, given.data, given.kept))
@@ -301,31 +304,30 @@ class Session:
     def gradients(self, rows: Mapping[str, Any] | RowSource, *, length: Lengths | None = None) -> GradientResult:
         """The gradients of the mean loss; for sessions with only_gradients=True."""
         of: dict[str, Any] = {}
-        found = self._with_rows("gradients", rows, length, {}, lambda _first, arrays: of.update(arrays))
+        found = self._with_rows("gradients", rows, length, {}, sink_of(lambda _first, arrays: of.update(arrays)))
         return GradientResult(float(found["loss"]), of)
 
     def evaluate(self, rows: Mapping[str, Any] | RowSource, sink: Callable[[int, dict[str, Any]], Any] | None = None, *, length: Lengths | None = None) -> Evaluation:
         """The loss over any number of rows. `sink(first_row, {output: array})` is called micro-batch by micro-batch."""
-        found = self._with_rows("evaluate", rows, length, {}, sink or (lambda _first, _arrays: None))
+        found = self._with_rows("evaluate", rows, length, {}, sink_of(sink))
         return Evaluation(found["rows"], float(found["loss"]))
 
     def predict(self, rows: Mapping[str, Any] | RowSource, sink: Callable[[int, dict[str, Any]], Any] | None = None, *, length: Lengths | None = None) -> dict[str, Any]:
         """The outputs of any number of rows by name, (rows, ...) each, or piece by piece to `sink`. Inputs that only the loss reads
         may be absent."""
         pieces: list[dict[str, Any]] = []
-        self._with_rows("predict", rows, length, {}, sink or (lambda _first, arrays: pieces.append(arrays)))
+        self._with_rows("predict", rows, length, {}, sink_of(sink or (lambda _first, arrays: pieces.append(arrays))))
         if not pieces:
             return {}
         import numpy
 
         return {name: numpy.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
 
-    def _with_rows(self, verb: str, rows: Any, length: Any, options: dict[str, str], sink: Callable[[int, dict[str, Any]], Any] | None = None) -> Any:
-        handle = self._handle
-        data, _kept = data_of(rows, length, options, handle)
+    def _with_rows(self, verb: str, rows: Any, length: Any, options: dict[str, str], sink: Any = None) -> Any:
+        data, _kept = data_of(rows, length, options, self._handle)
         if sink is not None:
-            data.sink = sink_of(sink)
-        return do(handle, verb, options, data)
+            data.sink = sink
+        return do(self._handle, verb, options, data)
 
     # Tensors.
 

@@ -60,15 +60,14 @@ def gelu(x: Tensor) -> Tensor:
 def where(condition: Tensor, a: Tensor | Number, b: Tensor | Number) -> Tensor:
     """a where the condition (boolean) is true, b elsewhere. Numbers stand for constants."""
     builder = builder_of(condition)
+    if not isinstance(a, Tensor) and not isinstance(b, Tensor):
+        a = builder.fill(a)
     like = a if isinstance(a, Tensor) else b
-    if not isinstance(like, Tensor):
-        a = builder.fill(float(a))
-        like = a
-    return builder._tensor("where", [condition, builder._constant(a, like), builder._constant(b, like)])
+    return builder._tensor("where", [condition, *(builder._constant(each, like) for each in (a, b))])  # type: ignore[arg-type]
 
 
 def cast(x: Tensor, to: Any) -> Tensor:
-    """To "f32", "i32" or "boolean"."""
+    """To "f32", "i32" or "bool"."""
     return builder_of(x)._tensor("cast", [x], to=dtype_name(to))
 
 

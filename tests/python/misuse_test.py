@@ -184,7 +184,7 @@ class Misuse(unittest.TestCase):
             ("bad_config", "learning_rate", step(rows(), learning_rate=NAN)), (TypeError, "learning_rate is a number", step(rows(), learning_rate="fast")), (TypeError, "learning_rate is a number", step(rows(), learning_rate=[])),
             ("bad_config", "only_gradients", lambda: session.gradients(rows())), (TypeError, "not callable", lambda: session.evaluate(rows(), 3)), (TypeError, "not callable", lambda: session.predict(rows(), 3)),
             (NotImplementedError, "rows", step(NoRows())), ("bad_data", "t", step(Some(columns=["x"]))), ("bad_data", "y", step(Some(columns=["x", "t", "y"]))), ("bad_data", "", step(Some(rows=0))),
-            ("bad_data", "", step(Some(rows=-1))), (TypeError, "", step(Some(rows="six"))), ("bad_data", "the programs have none", step(Some(length=3))), (AttributeError, "", step(Some(columns=[3]))),
+            ("bad_data", "", step(Some(rows=-1))), (TypeError, "", step(Some(rows="six"))), ("bad_data", "the programs have none", step(Some(length=3))), ("bad_data", "says how long", step(Some(), length=3)), (AttributeError, "", step(Some(columns=[3]))),
             (ValueError, "could not broadcast", step(Some(fill=lambda slot: slot.values.__setitem__(..., np.ones((2, 9)))))), (RecursionError, "", step(Some(fill=lambda slot: (lambda f: f(f))(lambda f: f(f))))),
             ("bad_config", "no tensor", lambda: session.read("no.such")), ("bad_config", "no tensor", lambda: session.view("no.such")), ("bad_config", "no tensor", lambda: session.write("no", good)),
             ("bad_config", "no tensor", lambda: session.initialize("no")), ("bad_config", "no tensor", lambda: session.read(3)),
@@ -230,7 +230,8 @@ class Misuse(unittest.TestCase):
             ("invalid_graph", "gives 2 tensors", used(op(gradient=lambda x, y, dy: [dy, dy]))), ("shape_mismatch", "the gradient of its input", used(op(gradient=lambda x, y, dy: ops.reduce_sum(dy, [1])))),
             (TypeError, "snug.Tensor", used(op(gradient=lambda x, y, dy: [3]))), ("invalid_graph", "rows()", used(op(gradient=lambda x, y, dy: dy.builder.rows * dy))), ("invalid_graph", "parameter()", used(op(gradient=lambda x, y, dy: dy.builder.parameter("p", [2], snug.InitRule.ones())))),
             ("bad_config", "scratch_bytes", used(op(kernel=lambda x, y, scratch: None, scratch_bytes=lambda x: -1))), ("bad_config", "give a number", used(op(kernel=lambda x, y, scratch: None, scratch_bytes=lambda x: "1"))),
-            (ValueError, "broadcast", used(op(kernel=lambda x, y: np.copyto(y, np.ones((2, 9)))))), (TypeError, "argument", used(op(kernel=lambda x: None))), (ValueError, "read-only", used(op(kernel=lambda x, y: x.__setitem__(0, 1)))),
+            (ZeroDivisionError, "", used(op(kernel=lambda x, y, scratch: None, scratch_bytes=lambda x: 1 // 0))), (ZeroDivisionError, "", used(op(flops=lambda x: 1 / 0))),
+            (ZeroDivisionError, "", used(op(gradient=lambda x, y, dy: 1 / 0))), (ValueError, "broadcast", used(op(kernel=lambda x, y: np.copyto(y, np.ones((2, 9)))))), (TypeError, "argument", used(op(kernel=lambda x: None))), (ValueError, "read-only", used(op(kernel=lambda x, y: x.__setitem__(0, 1)))),
             (MemoryError, "", used(op(kernel=lambda x, y: (_ for _ in ()).throw(MemoryError())))), ("bad_config", "other bytes", lambda: self.repeats(op)), ("bad_config", "an op of this name", lambda: (snug.plan_network(twice_used(), **OPTIONS))),
         ])
 

@@ -5,7 +5,10 @@ import mmap
 import os
 import pathlib
 import signal
+import subprocess
+import sys
 import tempfile
+import textwrap
 import threading
 import unittest
 import weakref
@@ -13,7 +16,7 @@ import weakref
 import numpy as np
 import snug
 from networks import OPTIONS, ROWS, WIDTH, batch, digits, refused
-from snug import ops
+from snug import _session_options, ops
 from snug.layers import embedding_sum, linear
 
 
@@ -158,6 +161,13 @@ class Sessions(unittest.TestCase):
         with self.assertRaises(BufferError):
             block.close()
 
+    def test_the_options_that_editors_know_are_the_librarys(self):
+        with self.assertRaises(snug.Error) as caught:
+            snug.Session(digits, no_such=1)
+        known = caught.exception.hint.removeprefix("there are: ").split(", ")
+        of_python = {"machine", "block", "cancel", "on_planning", "on_message", "wants_picture"}
+        self.assertEqual(set(_session_options.Options.__annotations__), {*known, *of_python})
+
     def test_options_are_those_of_the_library(self):
         for given in (dict(optim="adafactor"), dict(optim_args={"beta1": 0.8}), dict(bf16=True), dict(freeze=["hidden.*"]), dict(two_pass_clip=True, max_grad_norm=1),
                       dict(param_groups=[{"match": "out.*", "learning_rate": 0.5}]), dict(lr_scheduler_type="cosine", max_steps=5),
@@ -299,6 +309,34 @@ class FromRows(unittest.TestCase):
         readonly["x"] = rows["x"].copy()
         readonly["x"].flags.writeable = False
         self.assertEqual(snug.Session(digits, **OPTIONS).step(readonly), snug.Session(digits, **OPTIONS).step(rows))
+
+    def test_a_python_without_numpy(self):
+        script = """
+            import array, sys
+            sys.modules["numpy"] = None
+            import snug
+            from snug.layers import linear
+
+            @snug.network
+            def plain(b):
+                y = linear("out", b.input("x", [2]), 1)
+                b.output("y", y)
+                b.minimize(b.weighted_mean(y * y))
+
+            session = snug.Session(plain, batch_rows=3, memory="8MiB", threads=1)
+            x = memoryview(array.array("f", [1, 2, 3, 4, 5, 6])).cast("B").cast("f", (3, 2))
+            losses = [session.step({"x": x}).loss for _ in range(5)]
+            assert losses[-1] < losses[0] and session.evaluate({"x": x}).rows == 3
+            weight = session.read("out.weight", out=array.array("f", [0, 0]))
+            session.write("out.weight", weight)
+            try:
+                session.view("out.weight")
+            except ImportError as error:
+                print(error)
+        """
+        done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=300)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("numpy", done.stdout)
 
     def test_rows_of_several_lengths(self):
         @snug.network
