@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs Snug into an empty prefix, builds examples/cpp against the package alone, and runs all of them, those of examples/python
-# beside them; of a sanitized build two_sessions alone.
+# beside them, and a program in C; of a sanitized build two_sessions alone.
 #   package_test.sh BUILD_FOLDER SOURCE_FOLDER [SANITIZERS]
 set -euo pipefail
 build=$1
@@ -40,6 +40,10 @@ PYTHON
 for folder in mlp bert; do test -s "$work/$folder/last/model.safetensors"; done
 python3 "$source/tests/package/examples_test.py" "$work/examples"
 for threads in 1 2; do "$work/examples/two_sessions" "$threads"; done
-SNUG_LIBRARY=$(ls "$work"/prefix/lib*/libsnug_c.so "$work"/prefix/lib*/*/libsnug_c.so 2>/dev/null) PYTHONPATH="$source/python" \
+shared=$(find "$work/prefix" -name libsnug_c.so)
+cc -std=c99 -Wall -Wextra -Werror -I"$work/prefix/include" "$source/tests/package/session_in_c.c" "$shared" -Wl,-rpath,"$(dirname "$shared")" \
+  -o "$work/session_in_c"
+"$work/session_in_c"
+SNUG_LIBRARY=$shared PYTHONPATH="$source/python" \
   /usr/bin/python3 "$source/tests/package/python_examples_test.py" "$work/examples" "$source" "$work/train.jsonl"
 "$work/prefix/bin/snug" --version
