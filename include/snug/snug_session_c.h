@@ -7,9 +7,10 @@
  *   ...  an answer is JSON as snug_call gives it; snug_free it
  *   const snug_option options[] = {{"batch_rows", "64"}, {"memory", "4MiB"}};
  *   answer = snug_do(network, "open", options, 2, NULL, &session);
- *   const snug_array arrays[] = {{"x", "f32", x_shape, 2, pixels}, {"label", "i32", y_shape, 1,
- * labels}}; const snug_data batch = {.rows = 64, .arrays = arrays, .array_count = 2}; answer =
- * snug_do(session, "step", NULL, 0, &batch, NULL);
+ *   const snug_array arrays[] = {{"x", "f32", x_shape, 2, pixels},
+ *                                {"label", "i32", label_shape, 1, labels}};
+ *   const snug_data batch = {.rows = 64, .arrays = arrays, .array_count = 2};
+ *   answer = snug_do(session, "step", NULL, 0, &batch, NULL);
  *
  * Objects in different threads do not disturb each other; one is used from one thread at a time,
  * which a call from a second one, or from a callback of the first, is told as an error. */
@@ -109,18 +110,23 @@ typedef struct snug_data {
  * amounts of memory, lists and objects in JSON or as the run configuration's keys have them.
  *
  * no object  flag -> object; machine (.threads, .profile_folder) -> object; splits_of
- * (.batch_rows); every_combination (.lengths) flag       set, clear, is_set machine    about
- * network    plan (.html, .text), plan_levers and plan_allowed_levers and fastest_levers (.allow),
- *            tensors_of, explain (.stages), each with SessionOptions; plan_session -> plan; open,
- *            resume (.folder) -> session; gradients (.xs, .checkpoints) -> session
- * plan       report, save, save_problem, save_schedule (.file), summands (.length), open -> session
- * session    plan, about (updates, counts, loss scale), has_input (.input), set_counts (.drawn,
- *            .schedule, .optimizer), set_loss_scale (.value, .clean_updates, .overflows),
- *            step (.length, .total_weights, .learning_rate, .is_skipped), gradients (sink),
- * evaluate, predict (sink), tensors, read, write (one array; its name is the tensor's; .first_row:
- *            rows), view, edit (.name; the result has "address", "bytes", "dtype", "shape"),
- *            initialize (.name), find_not_finite, require_finite (.where), load_weights (keys of a
- *            run configuration), save (.folder), measured_arena_bytes, set_poisoning (.is_on)
+ *            (.batch_rows); every_combination (.lengths)
+ * flag       set, clear, is_set
+ * machine    about
+ * network    plan (.html true: with the page), plan_levers, plan_allowed_levers, fastest_levers
+ *            (.allow), tensors_of, explain (.stages), all with SessionOptions; plan_session ->
+ *            plan, open, resume (.folder) -> session (.html true: reports have pictures);
+ *            gradients (.xs, .checkpoints) -> session
+ * plan       report (.html), save, save_problem, save_schedule (.file), summands (.length),
+ *            open -> session
+ * session    plan (.html), about (updates, counts, loss scale), has_input (.input), set_counts
+ *            (.drawn, .schedule, .optimizer), set_loss_scale (.value, .clean_updates,
+ *            .overflows), step (.length, .total_weights, .learning_rate, .is_skipped), gradients,
+ *            predict (with a sink), evaluate, tensors, read, write (one array, whose name is the
+ *            tensor's; .first_row: rows), view, edit (.name; the result has "address", "bytes",
+ *            "dtype", "shape"), initialize (.name), find_not_finite, require_finite (.where),
+ *            load_weights (keys of a run configuration), save (.folder), measured_arena_bytes,
+ *            set_poisoning (.is_on)
  *
  * Numbers that are not finite are the texts "nan", "inf" and "-inf" in results. */
 char* snug_do(snug_object* object, const char* verb, const snug_option* options, size_t count,
