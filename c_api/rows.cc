@@ -31,7 +31,8 @@ std::span<T> elements(const snug_array& array) {
 // Arrays, whose rows have to have the shape that the input says.
 class ArrayRows final : public Rows {
  public:
-  ArrayRows(const snug_data& data, Lengths length) : Rows(data.rows, length), length_(length) {
+  ArrayRows(const snug_data& data, const Lengths& length)
+      : Rows(data.rows, length), length_(length) {
     for (const snug_array& array : std::span(data.arrays, data.array_count)) {
       const std::string name = name_of(array);
       const Shape shape = shape_of(array);
