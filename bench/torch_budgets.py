@@ -1,0 +1,152 @@
+#!/usr/bin/env python3
+"""A PyTorch model at several budgets: planned and measured peak, seconds of a step, and what PyTorch's own ways take in turns.
+
+    python3 bench/torch_budgets.py gpt2 layers=12 batch=16 length=512 --device cuda
+
+Beside `snug.torch.backend` run: the model without a backend ("eager"), AOTAutograd's graphs ("aot_eager"), every layer under torch.utils.checkpoint, and
+`activation_memory_budget` at some fractions, all op by op ("aot_eager" with min-cut). Times are medians of `--rounds` rounds in turns.
+"""
+import argparse
+import gc
+import json
+import pathlib
+import statistics
+import sys
+import time
+
+import torch
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent / "python"), str(HERE.parent / "tests" / "torch"), str(HERE)]
+import snug  # noqa: E402
+import snug.torch  # noqa: E402
+import torch_models  # noqa: E402
+
+
+def wait(device):
+    if device == "cuda":
+        torch.cuda.synchronize()
+
+
+class Step:
+    def __init__(self, model, batch, run, device):
+        self.model, self.batch, self.run, self.device = model, batch, run, device
+
+    def __call__(self):
+        result = self.run(**self.batch)
+        (result.loss if hasattr(result, "loss") else result[0]).backward()
+
+    def measured(self):
+        self()
+        self()
+        with snug.torch.measure(self.device) as measured:
+            self()
+        return measured.peak_bytes
+
+    def seconds(self):
+        wait(self.device)
+        start = time.perf_counter()
+        self()
+        wait(self.device)
+        return time.perf_counter() - start
+
+
+def min_cut(budget):
+    from torch._dynamo.backends.common import aot_autograd
+    from torch._dynamo.backends.debugging import boxed_nop
+    from torch._functorch.partitioners import min_cut_rematerialization_partition
+
+    def partition(*args, **words):
+        with torch._functorch.config.patch(activation_memory_budget=budget):
+            return min_cut_rematerialization_partition(*args, **words)
+
+    return aot_autograd(fw_compiler=boxed_nop, partition_fn=partition, keep_inference_input_mutations=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model", choices=torch_models.LARGE)
+    parser.add_argument("arguments", nargs="*", metavar="NAME=NUMBER")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--shares", default="1,0.8,0.6,0.4,0.2,0", help="of what lies between the smallest peak found and keeping all")
+    parser.add_argument("--fractions", default="0.9,0.7,0.5,0.3,0.1,0", help="of activation_memory_budget")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--bf16", action="store_true", help="under autocast")
+    words = parser.parse_args()
+    torch.manual_seed(0)
+    model, batch = torch_models.LARGE[words.model](**{name: int(value) for name, value in (word.split("=") for word in words.arguments)})
+    model.train().to(words.device)
+    batch = {key: value.to(words.device) for key, value in batch.items()}
+    optimizer = torch.optim.AdamW(model.parameters())
+    for each in model.parameters():
+        each.grad = torch.zeros_like(each)
+
+    def autocast(run):
+        def inside(**batch):
+            with torch.autocast(words.device, torch.bfloat16, enabled=words.bf16):
+                return run(**batch)
+        return inside
+
+    start = time.perf_counter()
+    with torch.autocast(words.device, torch.bfloat16, enabled=words.bf16):
+        plan = snug.torch.plan(model, batch, optimizer=optimizer)
+    print(f"planned in {time.perf_counter() - start:.1f} s; smallest {plan.smallest_bytes}, keeping all {plan.keep_all_bytes}", flush=True)
+    states = 2 * sum(each.nbytes for each in model.parameters())  # counted by the plan, not there
+    rows = []
+
+    def add(name, run, planned=None, overhead=None):
+        torch._dynamo.reset()
+        gc.collect()
+        step = Step(model, batch, autocast(run), words.device)
+        try:
+            peak = step.measured() + states
+        except snug.Error as error:
+            print(f"{name}: {error}", flush=True)
+            return
+        rows.append({"name": name, "step": step, "planned": planned, "measured": peak, "overhead": overhead, "times": []})
+        print(name, planned, peak, flush=True)
+
+    for share in map(float, words.shares.split(",")):
+        memory = plan.smallest_bytes + int(share * (plan.keep_all_bytes - plan.smallest_bytes))
+        backend = snug.torch.backend(memory, optimizer=optimizer)
+        torch._dynamo.reset()
+        add(f"snug {share}", torch.compile(model, backend=backend, dynamic=False), memory)
+        if rows and backend.plans:
+            rows[-1].update(planned=backend.plans[-1].peak_bytes, overhead=backend.plans[-1].overhead, budget=memory, solve=backend.plans[-1].report["seconds"])
+    for fraction in filter(None, words.fractions.split(",")):
+        add(f"activation_memory_budget {fraction}", torch.compile(model, backend=min_cut(float(fraction)), dynamic=False))
+    add("eager", model)
+    for _ in range(words.rounds):
+        for row in rows:
+            row["times"].append(row["step"].seconds())
+    add_checkpoint(model, batch, words, rows, autocast, states)
+    for row in rows:
+        row["seconds"] = statistics.median(row.pop("times"))
+        del row["step"]
+    keep_all = next(row["seconds"] for row in rows)
+    print(f"\n{torch.cuda.get_device_name() if words.device == 'cuda' else 'cpu'}, PyTorch {torch.__version__}: {words.model} {' '.join(words.arguments)}")
+    print(f"{'':<32}{'planned':>14}{'measured':>14}{'seconds':>10}{'x':>7}{'predicted':>10}")
+    for row in rows:
+        planned = "" if row["planned"] is None else f"{row['planned'] / 1e6:.1f} MB"
+        predicted = "" if row["overhead"] is None else f"{1 + row['overhead']:.3f}"
+        print(f"{row['name']:<32}{planned:>14}{row['measured'] / 1e6:>11.1f} MB{row['seconds']:>10.4f}{row['seconds'] / keep_all:>7.3f}{predicted:>10}")
+    print(json.dumps(rows))
+
+
+def add_checkpoint(model, batch, words, rows, autocast, states):
+    """Last: it changes the model."""
+    torch._dynamo.reset()
+    from snug.torch._checkpoint import layers_of, set_checkpointed
+    try:
+        layers = layers_of(model)
+    except snug.Error:
+        return
+    for each in layers.values():
+        set_checkpointed(each, True)
+    step = Step(model, batch, autocast(model), words.device)
+    peak = step.measured() + states
+    rows.append({"name": "every layer checkpointed", "step": step, "planned": None, "measured": peak, "overhead": None, "times": [step.seconds() for _ in range(words.rounds)]})
+
+
+if __name__ == "__main__":
+    main()
