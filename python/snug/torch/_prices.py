@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import operator
 import os
 import pathlib
 import platform
@@ -92,8 +93,8 @@ class Prices:
 
         devices = [self.device] if self.device.type == "cuda" else []
         with _disable_current_modes(), torch.random.fork_rng(devices=devices), torch.no_grad():
-            operands, words = torch.fx.node.map_arg((node.args, node.kwargs), lambda arg: _made_up(arg.meta["val"], self.device))
             try:
+                operands, words = _operands(node, self.device)
                 result = run()
                 storages = tuple(each.untyped_storage().nbytes() for each in torch.utils._pytree.tree_leaves(result) if isinstance(each, torch.Tensor))
                 del result
@@ -173,6 +174,25 @@ def _shown(arg: Any) -> str:
     if isinstance(arg, dict):
         return "{" + ",".join(f"{key}={_shown(each)}" for key, each in arg.items()) + "}"
     return repr(arg)
+
+
+def _operands(node: Node, device: torch.device) -> Any:
+    """Made up, but for what the op that makes it lays down in integers (seeds, indices, masks): that op runs for it, since
+    kernels take their word for it, and for where they lie."""
+    made: dict[Node, Any] = {}
+
+    def operand(arg: Node) -> Any:
+        value = arg.meta["val"]
+        if arg.target is not operator.getitem or not isinstance(value, torch.Tensor) or value.dtype.is_floating_point:
+            return _made_up(value, device)
+        maker = arg.args[0]
+        assert isinstance(maker, Node)
+        if maker not in made:
+            inputs, words = torch.fx.node.map_arg((maker.args, maker.kwargs), lambda each: _made_up(each.meta["val"], device))
+            made[maker] = maker.target(*inputs, **words)  # type: ignore[operator]
+        return made[maker][arg.args[1]]
+
+    return torch.fx.node.map_arg((node.args, node.kwargs), operand)
 
 
 def _made_up(value: Any, device: torch.device) -> Any:
