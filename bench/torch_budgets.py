@@ -89,7 +89,7 @@ def main():
 
     start = time.perf_counter()
     with torch.autocast(words.device, torch.bfloat16, enabled=words.bf16):
-        plan = snug.torch.plan(model, batch, optimizer=optimizer)
+        plan = snug.torch.plan(model, batch, optimizer=optimizer, differentiate="loss")
     print(f"planned in {time.perf_counter() - start:.1f} s; smallest {plan.smallest_bytes}, keeping all {plan.keep_all_bytes}", flush=True)
     states = 2 * sum(each.nbytes for each in model.parameters())  # counted by the plan, not there
     rows = []
@@ -108,7 +108,7 @@ def main():
 
     for share in map(float, words.shares.split(",")):
         memory = plan.smallest_bytes + int(share * (plan.keep_all_bytes - plan.smallest_bytes))
-        backend = snug.torch.backend(memory, optimizer=optimizer)
+        backend = snug.torch.backend(memory, optimizer=optimizer, differentiate="loss")
         torch._dynamo.reset()
         add(f"snug {share}", torch.compile(model, backend=backend, dynamic=False), memory)
         if rows and backend.plans:

@@ -236,6 +236,20 @@ class Exact(unittest.TestCase):
         for a, b in zip(once, case.trained):
             torch.testing.assert_close(2 * a, b.grad)
 
+    def test_gradients_of_the_loss_alone(self):
+        case = Case("gpt2")
+        wanted = case.gradients(case.compiled("aot_eager"))
+        plans = []
+        for differentiate in ("all", "loss"):
+            backend = case.backend(1 << 40, differentiate=differentiate)
+            run = case.compiled(backend)
+            self.assertTrue(equal(wanted, case.gradients(run)))
+            self.assertEqual(run(**case.batch).logits.requires_grad, differentiate == "all")
+            plans += backend.plans
+        logits = 4 * 64 * 512 * 4
+        self.assertEqual(plans[0].tangent_bytes - plans[1].tangent_bytes, logits)
+        self.assertLessEqual(plans[1].peak_bytes, plans[0].peak_bytes - logits)
+
     def test_marks_of_the_user(self):
         """A part under torch.utils.checkpoint with a policy that saves products: they never run again."""
         from functools import partial

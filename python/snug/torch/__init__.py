@@ -16,23 +16,24 @@ from ._region import RegionPlan
 
 
 def backend(memory: int | str, *, optimizer: Any = None, resident_bytes: int | str | None = None, grads: str = "accumulate", count: str = "workspace",
-            graphs: str = "one", effort: str = "default") -> Backend:
+            graphs: str = "one", differentiate: str = "all", effort: str = "default") -> Backend:
     """A backend for torch.compile that keeps the whole step within `memory` bytes on the device (a number, or "6GiB").
 
     `optimizer`: its parameters and states are counted, before they exist. `resident_bytes`: what else lies on the device; 0
     with no optimizer says that there is none. `grads`: "accumulate" (`.grad` may be there when a step begins), or "none"
     (it is not, which is checked). `count`: "workspace" counts what ops allocate within, as probed; "storages" does not.
     `graphs`: "several" divides the memory among the graphs of a step (graph breaks, blocks compiled apart): the first step
-    runs with the smallest plans, and then all are known. `effort`: of the planner, "fast", "default" or "best".
+    runs with the smallest plans, and then all are known. `differentiate`: "loss" has gradients for results of one number alone,
+    so that logits beside a loss need no tangent of their size. `effort`: of the planner, "fast", "default" or "best".
 
     The backend's `plans` has a RegionPlan for each graph and shape. Raises snug.DoesNotFit at the first call of the model
     where no plan fits, snug.Error where the graph has something that is not understood.
     """
-    return Backend(memory, optimizer=optimizer, resident_bytes=resident_bytes, grads=grads, count=count, graphs=graphs, effort=effort)
+    return Backend(memory, optimizer=optimizer, resident_bytes=resident_bytes, grads=grads, count=count, graphs=graphs, differentiate=differentiate, effort=effort)
 
 
 def plan(model: Any, batch: Any, *, memory: int | str | None = None, loss: Any = None, optimizer: Any = None, resident_bytes: int | str | None = None,
-         grads: str = "accumulate", count: str = "workspace", effort: str = "default") -> Plan:
+         grads: str = "accumulate", count: str = "workspace", differentiate: str = "all", effort: str = "default") -> Plan:
     """What the step of a model costs at every budget, before anything runs: `print(plan)` is the price list.
 
     `batch`: a dict, a tuple or one argument of the model. `loss(result)`: where the model returns no loss. Other arguments are
@@ -41,7 +42,8 @@ def plan(model: Any, batch: Any, *, memory: int | str | None = None, loss: Any =
     """
     from ._planning import plan as planned
 
-    return planned(model, batch, memory=memory, loss=loss, optimizer=optimizer, resident_bytes=resident_bytes, grads=grads, count=count, graphs="one", effort=effort)
+    return planned(model, batch, memory=memory, loss=loss, optimizer=optimizer, resident_bytes=resident_bytes, grads=grads, count=count, graphs="one", differentiate=differentiate,
+                   effort=effort)
 
 
 __all__ = ["Backend", "LayerPlan", "Measured", "Plan", "RegionPlan", "Way", "backend", "checkpoint", "measure", "plan"]

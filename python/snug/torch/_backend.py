@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 from torch._dynamo.backends.common import aot_autograd
-from torch.fx import GraphModule
+from torch.fx import GraphModule, Node
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from .._errors import DoesNotFit, Error
@@ -16,7 +16,7 @@ from ._joint import Joint, Price, list_writes_in_forward
 from ._memory import bytes_of, shown
 from ._prices import Prices
 from ._program import Program, Watch
-from ._region import Allowance, RegionPlan, plan_region, smallest_plan
+from ._region import Allowance, RegionPlan, plan_region
 from ._resident import parameters_of
 from ._share import divide
 from ._split import split
@@ -41,7 +41,7 @@ class Backend:
     """What torch.compile is given. `plans` has the plan of every graph and shape that is in use, in the order of their first calls."""
 
     def __init__(self, memory: int | str, *, optimizer: torch.optim.Optimizer | None, resident_bytes: int | str | None, grads: str, count: str,
-                 graphs: str, effort: str) -> None:
+                 graphs: str, differentiate: str, effort: str) -> None:
         self.memory = bytes_of("memory", memory)
         if optimizer is None and resident_bytes is None:
             raise Error("bad_config", "optimizer", "is not given, and its states are part of the step",
@@ -51,6 +51,7 @@ class Backend:
         self.grads = one_of("grads", grads, ("accumulate", "none"))
         self.count = one_of("count", count, ("workspace", "storages"))
         self.graphs = one_of("graphs", graphs, ("one", "several"))
+        self.differentiate = one_of("differentiate", differentiate, ("all", "loss"))
         self.effort = one_of("effort", effort, ("fast", "default", "best"))
         self.parts: list[Compiled] = []
         self.is_learning = False  # whether a graph has run that has no share of the memory yet
@@ -62,7 +63,7 @@ class Backend:
         return [part.plan for part in self.parts if part.plan is not None]
 
     def __call__(self, module: GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
-        return _Region(self, module)
+        return _Region(self, without_gradients(module) if self.differentiate == "loss" else module)
 
     def prices(self, device: torch.device) -> Prices:
         return self._prices.setdefault(str(device), Prices(device))
@@ -86,6 +87,30 @@ class Backend:
                 part.share = shares.get(part)
         if self.waiting_bytes() == 0:
             self.order = []
+
+
+def without_gradients(module: GraphModule) -> GraphModule:
+    """The graph, changed: gradients for results of one number alone. AOTAutograd wants a tangent for every other, zeros of its size,
+    whether somebody has one or not.
+
+    Raises Error where there is no such number.
+    """
+    graph = module.graph
+    output = next(node for node in graph.nodes if node.op == "output")
+
+    def detached(node: Node) -> Node:
+        value = node.meta.get("example_value")
+        if not isinstance(value, torch.Tensor) or value.numel() == 1:
+            return node
+        with graph.inserting_before(output):
+            return graph.call_method("detach", (node,))
+
+    results = [node for node in torch.utils._pytree.tree_leaves(output.args) if isinstance(node, Node)]
+    if not any(isinstance(node.meta.get("example_value"), torch.Tensor) and node.meta["example_value"].numel() == 1 for node in results):
+        raise Error("bad_config", "differentiate", 'is "loss", but the graph has no result of one number', 'plan with differentiate="all"')
+    output.args = torch.fx.node.map_arg(output.args, detached)
+    module.recompile()
+    return module
 
 
 class _Region:
@@ -188,10 +213,9 @@ class Compiled:
 
             return default_partition(module, joint_inputs, num_fwd_outputs=num_fwd_outputs, **more)
         if backend.graphs == "several" and self.share is None:
-            self.plan = smallest_plan(backend, joint, self._args, device, Allowance(waiting_bytes=backend.waiting_bytes(self._args)))
             backend.is_learning = True
-        else:
-            self.plan = plan_region(backend, joint, self._args, device, self.share or Allowance(waiting_bytes=backend.waiting_bytes(self._args)))
+        allowance = self.share or Allowance(waiting_bytes=backend.waiting_bytes(self._args))
+        self.plan = plan_region(backend, joint, self._args, device, allowance, is_smallest=backend.is_learning and self.share is None)
         report = self.plan.report
         forward, backward, saved = split(module, joint, report["schedule"], report["boundary_step"], report["crossing"])
         self.counted = {node.name for node in saved if joint.base_of(joint.names[node][0]) not in joint.resident}

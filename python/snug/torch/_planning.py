@@ -12,7 +12,7 @@ from torch._dynamo.backends.common import aot_autograd
 
 from .. import solve
 from .._errors import DoesNotFit, Error
-from ._backend import Backend, device_of, joint_of
+from ._backend import Backend, device_of, joint_of, without_gradients
 from ._joint import Joint
 from ._memory import shown
 from ._region import Allowance, RegionPlan, plan_region, with_bases
@@ -87,6 +87,9 @@ def joint_graph(model: Callable[..., Any], batch: Any, backend: Backend, loss: C
     found: list[tuple[Joint, list[Any]]] = []
 
     def compile_graph(module: Any, _: Any) -> Callable[..., Any]:
+        if backend.differentiate == "loss":
+            module = without_gradients(module)
+
         def run(*args: Any) -> Any:
             def partition(joint_module: Any, __: Any, *, num_fwd_outputs: int, **___: Any) -> Any:
                 prices = backend.prices(device_of(args))
@@ -145,8 +148,7 @@ def plan(model: Callable[..., Any], batch: Any, *, memory: int | str | None, los
         region = None
     resident = count_resident(args, backend.optimizer, backend.resident_bytes, backend.grads, device)
     tangents = sum(each.meta["val"].untyped_storage().nbytes() for each in joint.tangents)
-    update = resident.total + resident.update_scratch + (sum(resident.trained.values()) if backend.grads == "none" else 0)
-    rows = price_list(joint, resident.total, tangents, update, backend.effort)
+    rows = price_list(joint, resident.total, tangents, resident.update_peak, backend.effort)
     return Plan(str(device), region, rows, sorted(set(backend.prices(device).estimated)))
 
 
@@ -157,7 +159,7 @@ def _bytes_of(model: Callable[..., Any], batch: Any, backend: Backend, loss: Cal
     joint, args = joint_graph(model, batch, backend, loss)
     resident = count_resident(args, backend.optimizer, backend.resident_bytes, backend.grads, device_of(args))
     tangents = sum(each.meta["val"].untyped_storage().nbytes() for each in joint.tangents)
-    rows = price_list(joint, resident.total, tangents, resident.total + resident.update_scratch, backend.effort)
+    rows = price_list(joint, resident.total, tangents, resident.update_peak, backend.effort)
     return int(rows[0]["peak_bytes"]), int(rows[-1]["peak_bytes"])
 
 
@@ -174,7 +176,8 @@ def _ways(model: Callable[..., Any], batch: Any, backend: Backend, loss: Callabl
         yield Way("freeze", "no gradient for embeddings, and an optimizer without them", smallest, keep_all, {"freeze": "embeddings"})
     small = _states_in_8_bits(backend)
     if small is not None:
-        shadow = Backend(backend.memory, optimizer=None, resident_bytes=backend.resident_bytes + small, grads=backend.grads, count=backend.count, graphs="one", effort=backend.effort)
+        shadow = Backend(backend.memory, optimizer=None, resident_bytes=backend.resident_bytes + small, grads=backend.grads, count=backend.count, graphs="one", differentiate=backend.differentiate,
+                         effort=backend.effort)
         smallest, keep_all = _bytes_of(model, batch, shadow, loss)
         yield Way("8-bit states", f"{type(backend.optimizer).__name__} with states of one byte, as bitsandbytes has", smallest, keep_all, {"optim_bits": 8})
 

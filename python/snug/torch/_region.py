@@ -33,8 +33,6 @@ class RegionPlan:
     resident: Resident
     allowance: Allowance
     tangent_bytes: int
-    #: At the optimizer's step: parameters, gradients, states, inputs, and what the step takes.
-    update_peak_bytes: int
     #: What snug.solve.remat returned (docs/solve.md), and for which problem.
     report: dict[str, Any] = field(repr=False)
     problem: dict[str, Any] = field(repr=False)
@@ -55,6 +53,10 @@ class RegionPlan:
     @property
     def backward_peak_bytes(self) -> int:
         return self.report["backward_peak_bytes"]
+
+    @property
+    def update_peak_bytes(self) -> int:
+        return self.resident.update_peak
 
     @property
     def overhead(self) -> float:
@@ -91,7 +93,7 @@ class RegionPlan:
             ("memory", shown(self.memory), ""),
             ("planned peak", shown(self.peak_bytes), f"forward {shown(self.forward_peak_bytes)}, backward {shown(self.backward_peak_bytes)}, update {shown(self.update_peak_bytes)}"),
             ("resident", shown(resident.total), f"parameters {shown(resident.parameters)}, gradients {shown(resident.gradients)}, states {shown(resident.states)}, "
-             f"buffers and inputs {shown(resident.buffers_and_inputs)}" + (f", other {shown(resident.other)}" if resident.other else "")),
+             f"buffers and inputs {shown(resident.buffers_and_inputs)}" + (f", libraries {shown(resident.libraries)}" if resident.libraries else "") + (f", other {shown(resident.other)}" if resident.other else "")),
             ("kept", shown(self.report["crossing_bytes"]), f"{len(self.report['crossing'])} tensors from forward to backward"),
             ("run again", str(self.runs_again), f"{100 * self.overhead:.1f} % more time than keeping all: {self.milliseconds:.1f} ms predicted"),
         ]
@@ -110,40 +112,34 @@ def with_bases(problem: dict[str, Any], base: int, tangents: int, allowance: All
     return {**problem, "boundary": {**problem["boundary"], "forward_base_bytes": base, "backward_base_bytes": base + tangents, "between_bytes": between}}
 
 
-def _start(backend: Any, joint: Joint, args: Sequence[Any], device: torch.device) -> tuple[Resident, int, int]:
+def plan_region(backend: Any, joint: Joint, args: Sequence[Any], device: torch.device, allowance: Allowance, *, is_smallest: bool = False) -> RegionPlan:
+    """With `is_smallest` that of the smallest peak that is found.
+
+    Raises DoesNotFit, with the proof, where no schedule is within the bytes that are left, or the update is not.
+    """
+    memory = backend.memory
     resident = count_resident(args, backend.optimizer, backend.resident_bytes, backend.grads, device)
     tangents = sum(each.meta["val"].untyped_storage().nbytes() for each in joint.tangents)
-    update = resident.total + resident.update_scratch + (sum(resident.trained.values()) if backend.grads == "none" else 0)
-    if update > backend.memory:
-        refusal = DoesNotFit("out_of_budget", "memory", f"{shown(backend.memory)} does not hold the update: parameters, gradients, states and what "
-                             f"{type(backend.optimizer).__name__}.step takes are {shown(update)}", "an optimizer with smaller states, or foreach=False")
-        refusal.smallest_bytes = update
-        raise refusal
-    return resident, tangents, update
-
-
-def plan_region(backend: Any, joint: Joint, args: Sequence[Any], device: torch.device, allowance: Allowance) -> RegionPlan:
-    """Raises DoesNotFit, with the proof, where no schedule is within the bytes that are left."""
-    resident, tangents, update = _start(backend, joint, args, device)
-    problem = with_bases(joint.problem(), resident.total, tangents, allowance, backend.memory)
+    problem = with_bases(joint.problem(), resident.total, tangents, allowance, memory)
+    if resident.update_peak > memory:
+        peak = max(resident.update_peak, smallest_report(problem, backend.effort)["peak_bytes"])
+        raise _refusal(peak, f"{shown(memory)} does not hold the update: parameters, gradients, states and what {type(backend.optimizer).__name__}.step takes are "
+                       f"{shown(resident.update_peak)}", f"memory={peak} fits, or an optimizer with smaller states, or foreach=False")
     try:
-        report = solve.remat(problem, memory=backend.memory, effort=backend.effort)
+        report = smallest_report(problem, backend.effort) if is_smallest else solve.remat(problem, memory=memory, effort=backend.effort)
     except DoesNotFit as error:
-        peak = error.report["peak_bytes"]
+        peak = max(resident.update_peak, error.report["peak_bytes"])
         hint = f"memory={peak} fits"
         if allowance.waiting_bytes:
             hint += f'; {shown(allowance.waiting_bytes)} are kept by graphs before this one: graphs="several" divides the memory among all'
-        refusal = DoesNotFit("out_of_budget", "memory", f"{shown(backend.memory)}, of which {shown(resident.total + allowance.waiting_bytes)} are resident: {error.message}", hint)
-        refusal.smallest_bytes = max(peak, update)
-        raise refusal from error
-    return RegionPlan(backend.memory, resident, allowance, tangents, update, report, problem)
+        raise _refusal(peak, f"{shown(memory)}, of which {shown(resident.total + allowance.waiting_bytes)} are resident: {error.message}", hint) from error
+    return RegionPlan(memory, resident, allowance, tangents, report, problem)
 
 
-def smallest_plan(backend: Any, joint: Joint, args: Sequence[Any], device: torch.device, allowance: Allowance) -> RegionPlan:
-    """That of the smallest peak that is found."""
-    resident, tangents, update = _start(backend, joint, args, device)
-    problem = with_bases(joint.problem(), resident.total, tangents, allowance, backend.memory)
-    return RegionPlan(backend.memory, resident, allowance, tangents, update, smallest_report(problem, backend.effort), problem)
+def _refusal(smallest: int, message: str, hint: str) -> DoesNotFit:
+    error = DoesNotFit("out_of_budget", "memory", message, hint)
+    error.smallest_bytes = smallest
+    return error
 
 
 def smallest_report(problem: dict[str, Any], effort: str) -> dict[str, Any]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import copy
+import functools
 import weakref
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from .._errors import Error
 
@@ -95,10 +96,13 @@ def update_bytes(optimizer: torch.optim.Optimizer, device: torch.device) -> Upda
             shadow.__dict__ = dict(optimizer.__dict__)
             shadow.param_groups = groups
             shadow.state = type(optimizer.state)(optimizer.state.default_factory)  # type: ignore[attr-defined]
+            for each, state in optimizer.state.items():
+                shadow.state[twins[id(each)]] = torch.utils._pytree.tree_map_only(torch.Tensor, fake, state)
             for each in twins.values():
                 if each.requires_grad:
                     each.grad = torch.empty_like(each)
-            known = storages([*twins.values(), *(each.grad for each in twins.values())], device)
+            there = sum(storages(state_tensors(shadow), device).values())
+            known = storages([*twins.values(), *(each.grad for each in twins.values()), *state_tensors(shadow)], device)
             counter = _Counter(device, known)
             step = type(optimizer).step
             step = getattr(step, "__wrapped__", step)
@@ -107,9 +111,27 @@ def update_bytes(optimizer: torch.optim.Optimizer, device: torch.device) -> Upda
         except Exception as error:
             raise Error("unsupported", "optimizer", f"the states of {type(optimizer).__name__} cannot be counted before it has run ({type(error).__name__}: {error})",
                         "give resident_bytes=, the bytes of its states and of what else lies on the device") from error
-        made = sum(storages(state_tensors(shadow), device).values())
-        there = sum(storages(state_tensors(optimizer), device).values())
-        return Update(max(made, there), counter.peak - min(made, counter.peak))
+        states = sum(storages(state_tensors(shadow), device).values())
+        return Update(states, counter.peak - min(states - there, counter.peak))
+
+
+@functools.cache
+def library_bytes(device: torch.device) -> int:
+    """CUDA: the workspaces of cuBLAS, one for the thread that runs forward parts and one for autograd's."""
+    if device.type != "cuda":
+        return 0
+    with _disable_current_modes(), torch.no_grad():
+        def now() -> int:
+            torch.cuda.synchronize(device)
+            return torch.cuda.memory_stats(device)["requested_bytes.all.current"]
+
+        operands = [torch.ones(64, 64, dtype=kind, device=device) for kind in (torch.float32, torch.bfloat16)]
+        torch._C._cuda_clearCublasWorkspaces()
+        start = now()
+        for each in operands:
+            torch.mm(each, each)
+            torch.addmm(each[0], each, each)
+        return 2 * (now() - start)
 
 
 @dataclass
@@ -120,13 +142,21 @@ class Resident:
     buffers_and_inputs: int = 0
     gradients: int = 0
     states: int = 0
+    #: What libraries keep for themselves in PyTorch's allocator.
+    libraries: int = 0
     other: int = 0
     update_scratch: int = 0
-    trained: dict[int, int] = field(default_factory=dict, repr=False)  # bytes by storage of what has a gradient
+    #: Of one gradient for every parameter that is trained.
+    new_gradients: int = 0
+
+    @property
+    def update_peak(self) -> int:
+        """At the optimizer's step: all that is resident, gradients among it, and what the step takes."""
+        return self.total + self.new_gradients - self.gradients + self.update_scratch
 
     @property
     def total(self) -> int:
-        return self.parameters + self.buffers_and_inputs + self.gradients + self.states + self.other
+        return self.parameters + self.buffers_and_inputs + self.gradients + self.states + self.libraries + self.other
 
 
 def count_resident(inputs: Iterable[Any], optimizer: torch.optim.Optimizer | None, resident_bytes: int, grads: str, device: torch.device) -> Resident:
@@ -136,7 +166,7 @@ def count_resident(inputs: Iterable[Any], optimizer: torch.optim.Optimizer | Non
     trained = [each for each in (*inputs, *parameters_of(optimizer)) if isinstance(each, torch.Tensor) and each.requires_grad and each.is_leaf]
     parameters = storages([*trained, *(each for each in inputs if isinstance(each, torch.nn.Parameter)), *parameters_of(optimizer)], device)
     others = {key: count for key, count in storages(inputs, device).items() if key not in parameters}
-    gradients = {id(each): each.numel() * each.element_size() for each in trained if each.device.type == device.type}
+    gradients = sum({id(each): each.numel() * each.element_size() for each in trained if each.device.type == device.type}.values())
     update = update_bytes(optimizer, device) if optimizer is not None else Update()
-    return Resident(sum(parameters.values()), sum(others.values()), sum(gradients.values()) if grads == "accumulate" else 0, update.states,
-                    resident_bytes, update.scratch, gradients)
+    return Resident(sum(parameters.values()), sum(others.values()), gradients if grads == "accumulate" else 0, update.states,
+                    library_bytes(device), resident_bytes, update.scratch, gradients)
