@@ -4,6 +4,7 @@
 
 #include "snug/config.h"           // IWYU pragma: export
 #include "snug/custom_op.h"        // IWYU pragma: export
+#include "snug/does_not_fit.h"     // IWYU pragma: export
 #include "snug/error.h"            // IWYU pragma: export
 #include "snug/explain.h"          // IWYU pragma: export
 #include "snug/files.h"            // IWYU pragma: export

@@ -94,6 +94,7 @@ struct RematCheck {
   double cost = 0;
   double base_cost = 0;
   int64_t steps = 0;
+  std::vector<int64_t> step_bytes;  // in memory while each runs, with the base of its part
   std::optional<RematParts> parts;  // where the problem has a boundary
   [[nodiscard]] std::string to_json() const;
   [[nodiscard]] std::string to_text() const;

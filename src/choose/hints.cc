@@ -27,6 +27,7 @@ std::optional<Variation> variation(const RunPlanRequest& request, const Lever::S
 
 Hint hint_of(const Lever& lever, size_t setting, const Found& found) {
   return {.words = lever.settings[setting].words,
+          .keys = lever.settings[setting].keys,
           .least_bytes = found.least_bytes,
           .step_seconds = found.step_seconds,
           .is_at_most = found.is_at_most,
@@ -84,6 +85,7 @@ std::optional<Hint> both_fitting(const RunPlanRequest& request, const Lever& fir
   std::optional<Hint> hint = first_fitting(*changed, second, trials);
   if (!hint) return std::nullopt;
   hint->words = setting.words + " " + hint->words;
+  hint->keys.insert(hint->keys.begin(), setting.keys.begin(), setting.keys.end());
   hint->changes_result = hint->changes_result || first.changes_result;
   return hint;
 }

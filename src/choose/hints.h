@@ -13,6 +13,7 @@ namespace snug::choose {
 
 struct Hint {
   std::string words;        // to append to the command as they are
+  LeverKeys keys = {};      // the same as data
   int64_t least_bytes = 0;  // a budget that works then; a run may find a smaller one
   double step_seconds = 0;  // within the budget asked for
   bool is_at_most = false;  // a run may find a faster plan

@@ -244,7 +244,7 @@ void add_sizes(const Request& request, std::vector<Lever>& levers) {
     for (int64_t size = request.global_batch - 1; size > 0; --size) {
       batch.settings.push_back(
           {spec::option_words(request.words, key, std::to_string(size)),
-           {},
+           {{key, std::to_string(size)}},
            [size](const Request& from) { return from.resized(from, from.lengths.back(), size); }});
     }
     levers.push_back(std::move(batch));
@@ -253,8 +253,9 @@ void add_sizes(const Request& request, std::vector<Lever>& levers) {
   for (const auto& [name, longest] : request.lengths.back().by_name()) {
     Lever length{.changes_result = true, .part = "length " + name, .is_compared = false};
     for (const int64_t each : shorter_lengths(longest)) {
-      length.settings.push_back({spec::length_words(request.words, name, each),
-                                 {},
+      LeverKeys keys;
+      if (name.empty()) keys.emplace_back("max_seq_length", std::to_string(each));
+      length.settings.push_back({spec::length_words(request.words, name, each), keys,
                                  [name = name, each](const Request& from) {
                                    return from.resized(from,
                                                        Lengths(from.lengths.back()).set(name, each),

@@ -19,7 +19,7 @@ namespace snug::choose {
 struct Lever {
   struct Setting {
     std::string words;    // to append to the command: "--optim sgd"
-    LeverKeys keys = {};  // the same as data
+    LeverKeys keys = {};  // the same as data; empty of a length that has a name
     std::function<RunPlanRequest(const RunPlanRequest&)> apply;  // throws Error{bad_config}
   };
   std::vector<Setting> settings = {};  // not empty

@@ -15,6 +15,7 @@
 #include "snug/custom_op.h"
 #include "snug/error.h"
 #include "snug/layers.h"
+#include "snug/does_not_fit.h"
 #include "snug/session.h"
 
 namespace snug::session {
@@ -119,6 +120,28 @@ TEST(Lengths, equal_bits_under_every_budget_and_a_refusal_below) {
       ErrorCode::out_of_budget);
   EXPECT_NE(below.find(std::to_string(least) + " bytes"), std::string::npos) << below;
   EXPECT_NE(below.find("lengths.back().set(\"target\", 16)"), std::string::npos) << below;
+}
+
+TEST(Lengths, a_refusal_is_data_in_the_names_of_fields) {
+  const int64_t least =
+      plan_network(network_of(), options_of(kAll, "1GiB", 12)).smallest_budget_bytes;
+  try {
+    (void)plan_network(network_of(), options_of(kAll, std::to_string(least - 4096), 12));
+    FAIL() << "it fits";
+  } catch (const DoesNotFit& refused) {
+    const RefusalFacts& facts = refused.facts();
+    EXPECT_EQ(facts.smallest_bytes, least);
+    ASSERT_GE(facts.ways.size(), 3);
+    EXPECT_EQ(facts.ways[0].keys, (LeverKeys{{"memory", std::to_string(least)}}));
+    bool has_length = false;
+    for (const WayToFit& way : facts.ways) {
+      EXPECT_NE(refused.message().find(way.text), std::string::npos) << way.text;
+      has_length |= way.keys.empty();  // no one field says the length of a name
+      for (const auto& [field, value] : way.keys)
+        EXPECT_NE(way.text.find(field + " = "), std::string::npos) << field << ": " << way.text;
+    }
+    EXPECT_TRUE(has_length);
+  }
 }
 
 TEST(Lengths, what_fills_rows_up_does_not_count) {

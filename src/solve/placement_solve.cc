@@ -9,6 +9,7 @@
 #include "base/numbers.h"
 #include "base/stop.h"
 #include "plan/placement/placement.h"
+#include "snug/does_not_fit.h"
 #include "snug/error.h"
 #include "snug/solve.h"
 
@@ -89,6 +90,18 @@ void measure_load(const PlacementRequest& request, PlacementResult& result) {
   }
 }
 
+// Where the capacity does not do. `height`: of the lowest placement found, where one was looked
+// for.
+[[noreturn]] void refuse(const PlacementRequest& request, int64_t load, const std::string& message,
+                         const std::string& hint, std::optional<int64_t> height = {}) {
+  RefusalFacts facts{.proof = message, .smallest_bytes = height, .bound_bytes = load};
+  if (height)
+    facts.ways.push_back({.keys = {{"capacity", std::to_string(*height)}},
+                          .least_bytes = *height,
+                          .text = "the lowest that was found"});
+  throw DoesNotFit(request.name, message, std::move(facts), hint);
+}
+
 plan::Placement search(const PlacementRequest& request, const PlacementResult& result) {
   const StopScope stop({.cancel = request.cancel, .deadline = {}});
   const std::vector<plan::LiveRange> ranges = live_ranges(request.items);
@@ -98,17 +111,17 @@ plan::Placement search(const PlacementRequest& request, const PlacementResult& r
   plan::PlacementWithin found = plan::place_within(ranges, *request.capacity, limits);
   if (found.placement.height <= *request.capacity) return std::move(found.placement);
   if (found.is_impossible) {
-    throw Error(
-        ErrorCode::out_of_budget, request.name,
-        "no placement within the capacity of " + std::to_string(*request.capacity) +
-            " exists: an exhaustive search found none",
-        "the lowest that was found has a height of " + std::to_string(found.placement.height));
+    refuse(request, result.load,
+           "no placement within the capacity of " + std::to_string(*request.capacity) +
+               " exists: an exhaustive search found none",
+           "the lowest that was found has a height of " + std::to_string(found.placement.height),
+           found.placement.height);
   }
-  throw Error(ErrorCode::out_of_budget, request.name,
-              "no placement found within the capacity of " + std::to_string(*request.capacity) +
-                  "; the load is " + std::to_string(result.load) +
-                  ", the best height that was found " + std::to_string(found.placement.height),
-              "give that capacity, or more nodes to the search");
+  refuse(request, result.load,
+         "no placement found within the capacity of " + std::to_string(*request.capacity) +
+             "; the load is " + std::to_string(result.load) + ", the best height that was found " +
+             std::to_string(found.placement.height),
+         "give that capacity, or more nodes to the search", found.placement.height);
 }
 
 }  // namespace
@@ -140,11 +153,11 @@ PlacementResult solve_placement(const PlacementRequest& request) {
   result.capacity = request.capacity;
   measure_load(request, result);
   if (request.capacity && result.load > *request.capacity) {
-    throw Error(ErrorCode::out_of_budget, request.name,
-                "the capacity of " + std::to_string(*request.capacity) +
-                    " is below the load: at time " + std::to_string(result.load_time) + ", " +
-                    std::to_string(result.load) + " must be held at once",
-                "no placement needs less than " + std::to_string(result.load));
+    refuse(request, result.load,
+           "the capacity of " + std::to_string(*request.capacity) + " is below the load: at time " +
+               std::to_string(result.load_time) + ", " + std::to_string(result.load) +
+               " must be held at once",
+           "no placement needs less than " + std::to_string(result.load));
   }
   plan::Placement placement = search(request, result);
   if (placement.height == plan::kNoHeight && placement.offsets.empty()) {

@@ -77,6 +77,7 @@ CountedBytes ByteCount::count(int64_t boundary_step) const {
   int64_t backward = problem_.boundary ? problem_.boundary->backward_base_bytes : 0;
   const int64_t bases[] = {forward, backward};
   result.peak_bytes = std::max({forward, backward, between});
+  result.step_bytes.reserve(steps_.size());
   bool is_at_op = false;
   int64_t live = 0;
   for (int64_t step = 0; step < end; ++step) {
@@ -86,6 +87,7 @@ CountedBytes ByteCount::count(int64_t boundary_step) const {
     int64_t bytes = live + op.scratch_bytes + bases[is_forward ? 0 : 1];
     for (const auto& [output, input] : op.reuses)
       bytes -= std::min(problem_.storages[output].bytes, problem_.storages[input].bytes);
+    result.step_bytes.push_back(bytes);
     int64_t& of_part = is_forward ? forward : backward;
     of_part = std::max(of_part, bytes);
     if (bytes < result.peak_bytes || (bytes == result.peak_bytes && is_at_op)) continue;

@@ -15,6 +15,7 @@ namespace snug::solve {
 struct CountedBytes {
   int64_t peak_bytes = 0;
   std::string peak_op;  // empty: at the boundary
+  std::vector<int64_t> step_bytes;
   std::optional<RematParts> parts;
 };
 

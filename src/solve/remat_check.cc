@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "solve/remat_bytes.h"
@@ -51,10 +52,11 @@ class Replayer {
                 "the schedule says that the boundary lies here, and the problem has none");
     }
     if (!result_.violations.empty()) return result_;
-    const CountedBytes counted = ByteCount(problem_, steps_).count(boundary);
+    CountedBytes counted = ByteCount(problem_, steps_).count(boundary);
     result_.peak_bytes = counted.peak_bytes;
-    result_.peak_op = counted.peak_op;
-    result_.parts = counted.parts;
+    result_.peak_op = std::move(counted.peak_op);
+    result_.step_bytes = std::move(counted.step_bytes);
+    result_.parts = std::move(counted.parts);
     return result_;
   }
 

@@ -130,7 +130,8 @@ std::string RematCheck::to_json() const {
                {"peak_op", peak_op},
                {"cost", cost},
                {"base_cost", base_cost},
-               {"steps", steps}};
+               {"steps", steps},
+               {"step_bytes", step_bytes}};
   add_parts(json, parts);
   return json.dump();
 }

@@ -8,7 +8,7 @@
 #include "notices/notices.h"
 #include "run_model/model_weights.h"
 #include "run_rows/streams.h"
-#include "snug/error.h"
+#include "snug/does_not_fit.h"
 #include "snug/instruction_set.h"
 #include "train/resume.h"
 #include "train/same_model.h"
@@ -93,13 +93,14 @@ class ResumedStart : public RunStart {
                                   const Machine& machine) const override {
     try {
       return plan_setup(config, options_, setup, machine, train::micro_batch_of(config, state_));
-    } catch (const Error& error) {
-      if (error.code() != ErrorCode::out_of_budget || config.allow_new_split) throw;
-      throw Error(
-          ErrorCode::out_of_budget, error.where(),
-          std::string(error.what()) + "\n  the checkpoint's micro-batch of " +
+    } catch (const DoesNotFit& refusal) {
+      if (config.allow_new_split) throw;
+      throw DoesNotFit(
+          refusal.where(),
+          refusal.message() + "\n  the checkpoint's micro-batch of " +
               std::to_string(state_.micro_batch) +
-              " is kept on resume; --allow_new_split permits another (the last bits will differ)");
+              " is kept on resume; --allow_new_split permits another (the last bits will differ)",
+          refusal.facts());
     }
   }
 
