@@ -5,19 +5,12 @@
 #include <new>
 #include <utility>
 
+#include "error_text.h"
+
 namespace snug::c_api {
 namespace {
 
 thread_local int64_t failed_later = 0;
-
-std::string error_text(const Error& error) {
-  return dumped({{"error",
-                  {{"code", to_string(error.code())},
-                   {"where", error.where()},
-                   {"message", error.message()},
-                   {"hint", error.hint()},
-                   {"text", error.what()}}}});
-}
 
 std::string failed_text(int64_t answer) {
   return "{\"error\":{\"code\":\"callback\",\"answer\":" + std::to_string(answer) + "}}";

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "verbs.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "error_text.h"
 #include "snug/files.h"
 #include "snug/instruction_set.h"
 #include "snug/solve.h"
@@ -204,17 +206,27 @@ RematRequest remat_request(Call& call) {
   return request;
 }
 
+DoesNotFit refusal_of(const RematReport& report) {
+  const WayToFit least{.keys = {{"memory", std::to_string(report.peak_bytes)}},
+                       .least_bytes = report.peak_bytes,
+                       .text = "the smallest peak that was found"};
+  return DoesNotFit("memory", report.refusal(),
+                    {.proof = report.refusal(),
+                     .smallest_bytes = report.peak_bytes,
+                     .bound_bytes = report.lower_bound_peak_bytes,
+                     .ways = {least}});
+}
+
 std::string solve_remat_verb(Call& call) {
   RematRequest request = remat_request(call);
   request.budget = call.required("budget");
   call.check_options();
   const RematReport report = solve_remat(request);
-  if (!report.fits && call.stop()->load())
+  if (report.fits) return report.to_json();
+  if (call.stop()->load())
     throw Error(ErrorCode::cancelled, request.file,
                 "stopped on request; no schedule was found yet");
-  std::string result = "{\"json\":" + report.to_json();
-  if (!report.fits) result += ",\"refusal\":" + quoted(report.refusal());
-  return result + "}";
+  throw ReportedRefusal(refusal_of(report), report.to_json());
 }
 
 std::string solve_curve_verb(Call& call) {
@@ -230,16 +242,20 @@ std::string solve_check_verb(Call& call) {
   return check_remat(problem, schedule).to_json();
 }
 
-std::string solve_placement_verb(Call& call) {
-  PlacementRequest request;
-  request.name = call.required("csv");
-  request.items = read_placement_csv(request.name);
+void read_limits(Call& call, PlacementRequest& request) {
   if (const std::string capacity = call.option("capacity"); !capacity.empty())
     request.capacity = parse_capacity(capacity);
   if (const std::string nodes = call.option("max_nodes"); !nodes.empty())
     request.max_nodes = parse_max_nodes(nodes);
   request.cancel = call.stop();
   call.check_options();
+}
+
+std::string solve_placement_verb(Call& call) {
+  PlacementRequest request;
+  request.name = call.required("csv");
+  request.items = read_placement_csv(request.name);
+  read_limits(call, request);
   const PlacementResult placed = solve_placement(request);
   return "{\"json\":" + placed.to_json() + ",\"offsets\":" + dumped(Json(placed.offsets)) + "}";
 }
@@ -322,6 +338,21 @@ std::string run_verb(const std::string& verb, Call& call) {
     if (verb == each.name) return each.run(call);
   }
   throw Error(ErrorCode::bad_config, verb, "there is no such verb");
+}
+
+std::string place_arrays(const PlacementArrays& arrays, Call& call) {
+  PlacementRequest request;
+  read_limits(call, request);
+  request.items.resize(arrays.count);
+  for (size_t i = 0; i < arrays.count; ++i) {
+    request.items[i] = {.id = std::to_string(i),
+                        .lower = arrays.lower[i],
+                        .upper = arrays.upper[i],
+                        .size = arrays.size[i]};
+  }
+  const PlacementResult placed = solve_placement(request);
+  std::copy(placed.offsets.begin(), placed.offsets.end(), arrays.offsets);
+  return placed.to_json();
 }
 
 }  // namespace snug::c_api

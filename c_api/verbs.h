@@ -34,4 +34,15 @@ class Call : public Options {
 /// The verb's result as JSON text. Throws Error.
 [[nodiscard]] std::string run_verb(const std::string& verb, Call& call);
 
+/// Ranges in the caller's memory, `count` of each; `offsets` are filled in.
+struct PlacementArrays {
+  const int64_t* lower = nullptr;
+  const int64_t* upper = nullptr;
+  const int64_t* size = nullptr;
+  int64_t* offsets = nullptr;
+  size_t count = 0;
+};
+/// What solve_placement says of them as JSON text, without the offsets. Throws Error.
+[[nodiscard]] std::string place_arrays(const PlacementArrays& arrays, Call& call);
+
 }  // namespace snug::c_api

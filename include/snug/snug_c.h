@@ -14,6 +14,7 @@
 #define SNUG_SNUG_C_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -46,9 +47,21 @@ typedef int (*snug_event)(void* context, const char* kind, const char* json);
 /* inspect, plan, levers, train, evaluate, predict, explain, verify, merge, convert, export,
  * tokenize, solve_remat, solve_curve, solve_check, solve_placement, options (all keys), version.
  * Returns one JSON object, {"result": ...} or {"error": {"code", "where", "message", "hint",
- * "text"}}, to be freed by snug_free; NULL where there is no memory for it. `event` may be NULL. */
+ * "text"}}, to be freed by snug_free; NULL where there is no memory for it. `event` may be NULL.
+ * Where the code is out_of_budget and the planner knows what would do, the error also has "proof",
+ * "smallest_bytes" and "bound_bytes" (null where they are not known) and "ways", a list of {"keys",
+ * "least_bytes", "step_seconds", "changes_result", "text"}: with these keys beside the call's own
+ * it fits. That of solve_remat has the "report" of the smallest peak found, too. */
 char* snug_call(const char* verb, const snug_option* options, size_t count, snug_event event,
                 void* context);
+
+/* Placement of as many ranges as there are, without text: each lives from lower to upper (not
+ * included) with `size` bytes; `offsets` are filled in where the answer is a result. Options:
+ * .capacity and .max_nodes, as of solve_placement. Returns as snug_call does: {"result": {"load",
+ * "height", "gap", "seconds", "capacity"}} or an error. */
+char* snug_place(const int64_t* lower, const int64_t* upper, const int64_t* size, int64_t* offsets,
+                 size_t ranges, const snug_option* options, size_t count);
+
 void snug_free(char* text);
 
 #ifdef __cplusplus
