@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from . import layers, ops, recompute, solve
-from ._errors import DoesNotFit, Error
+from ._errors import DoesNotFit, Error, Way
 from ._network import InitRule, Length, Network, NetworkBuilder, Tensor, TensorType, network
 from ._own_op import Op, op
 from ._plan import Plan
@@ -30,7 +30,7 @@ def version() -> dict[str, str]:
 __all__ = [
     "Cancel", "DoesNotFit", "Error", "Evaluation", "GradientResult", "InitRule", "Length", "LossScale", "Machine", "Network",
     "NetworkBuilder", "Op", "Plan", "RowSlot", "RowSource", "Session", "SessionPlan", "StepResult", "Tensor", "TensorInfo", "TensorType",
-    "UpdateCounts", "Warned", "convert", "evaluate", "every_combination", "explain", "explain_network", "export", "fastest_levers",
+    "UpdateCounts", "Warned", "Way", "convert", "evaluate", "every_combination", "explain", "explain_network", "export", "fastest_levers",
     "gradients", "inspect", "keys", "layers", "levers", "merge", "model_network", "network", "op", "ops", "plan", "plan_allowed_levers",
     "plan_levers", "plan_network", "predict", "recompute", "solve", "splits_of", "tensors_of", "tokenize", "train", "verify", "version",
 ]

@@ -56,9 +56,3 @@ def options_of(config: Config, keys: Mapping[str, Any]) -> dict[str, str]:
         if value is not None:
             options[key] = text_of(key, value)
     return options
-
-
-def resident_bytes() -> int:
-    """What this process has in memory."""
-    with open("/proc/self/statm", "rb") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")

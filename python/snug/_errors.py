@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 
 class Error(Exception):
@@ -19,17 +19,47 @@ class Error(Exception):
         self.hint = hint
 
     def __reduce__(self) -> Any:
-        return type(self), (self.code, self.where, self.message, self.hint, str(self))
+        return type(self), (self.code, self.where, self.message, self.hint, str(self)), self.__dict__
+
+
+class Way(NamedTuple):
+    """A change with which it fits."""
+
+    #: Ready to apply: `config | way.keys`, or `snug.train(file, **way.keys)`.
+    keys: dict[str, str]
+    #: A budget that works with them.
+    least_bytes: int
+    #: Of an update within the budget asked for (of another budget: within that); None where nothing is run.
+    step_seconds: float | None
+    #: Whether other weights come out at the end.
+    changes_result: bool
+    #: One line for people.
+    text: str
 
 
 class DoesNotFit(Error):
-    """A budget that does not work. The message has the proof, or the bound and the gap."""
+    """A budget that does not work."""
 
-    @property
-    def proof(self) -> str:
-        return self.message
+    #: The proof, or the best that was found, the bound and the gap.
+    proof: str = ""
+    #: The smallest number of bytes that is known to work; None where nobody looked for it.
+    smallest_bytes: int | None = None
+    #: Nothing less can work; None where that is not known.
+    bound_bytes: int | None = None
+    #: The cheapest ways to fit, the smallest budget first. Empty where none is known.
+    ways: tuple[Way, ...] = ()
+    #: Of solve.remat: the schedule of the smallest peak found, as a report.
+    report: dict[str, Any] | None = None
 
 
 def error_of(fields: Mapping[str, Any]) -> Error:
-    kind = DoesNotFit if fields["code"] == "out_of_budget" else Error
-    return kind(fields["code"], fields["where"], fields["message"], fields["hint"], fields["text"])
+    given = [fields[name] for name in ("code", "where", "message", "hint", "text")]
+    if fields["code"] != "out_of_budget":
+        return Error(*given)
+    error = DoesNotFit(*given)
+    error.proof = fields.get("proof") or fields["message"]
+    error.smallest_bytes = fields.get("smallest_bytes")
+    error.bound_bytes = fields.get("bound_bytes")
+    error.ways = tuple(Way(**way) for way in fields.get("ways", ()))
+    error.report = fields.get("report")
+    return error

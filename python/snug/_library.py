@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ._errors import error_of
+from ._errors import Error, error_of
 
 _EVENT = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p)
 
@@ -21,22 +21,74 @@ class _Option(ctypes.Structure):
 
 _lock = threading.Lock()
 _library: ctypes.CDLL | None = None
+_own_files: frozenset[str] = frozenset()
 _owner = os.getpid()
 
 
+def mapped_file(line: str) -> str:
+    """The file of a line of /proc/self/maps: what stands behind address, permissions, offset, device and inode."""
+    fields = line.rstrip("\n").split(None, 5)
+    return fields[5] if len(fields) == 6 else ""
+
+
+def _mapped_files() -> frozenset[str]:
+    with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as file:
+        return frozenset(map(mapped_file, file))
+
+
 def _load() -> ctypes.CDLL:
-    global _library
+    global _library, _own_files
     with _lock:
         if _library is None:
             path = os.environ.get("SNUG_LIBRARY") or str(pathlib.Path(__file__).parent / "libsnug_c.so")
+            before = _mapped_files()
             # Its own symbols first: other packages load an OpenMP of theirs for the whole process.
             library = ctypes.CDLL(path, mode=os.RTLD_NOW | os.RTLD_LOCAL | os.RTLD_DEEPBIND)
             library.snug_call.restype = ctypes.c_void_p
             library.snug_call.argtypes = [ctypes.c_char_p, ctypes.POINTER(_Option), ctypes.c_size_t, _EVENT, ctypes.c_void_p]
+            library.snug_place.restype = ctypes.c_void_p
+            library.snug_place.argtypes = [ctypes.c_void_p] * 4 + [ctypes.c_size_t, ctypes.POINTER(_Option), ctypes.c_size_t]
             library.snug_free.restype = None
             library.snug_free.argtypes = [ctypes.c_void_p]
+            _own_files = _mapped_files() - before - {""}
             _library = library
         return _library
+
+
+def own_files() -> frozenset[str]:
+    """The library and all that came into the process with it."""
+    _load()
+    return _own_files
+
+
+def _array_of(options: Mapping[str, str]) -> Any:
+    array = (_Option * max(len(options), 1))()
+    for i, (name, value) in enumerate(options.items()):
+        for text in (name, value):
+            if "\0" in text:
+                raise Error("bad_config", name.lstrip("."), "has a zero byte")
+            if any("\ud800" <= letter <= "\udc7f" or "\udd00" <= letter <= "\udfff" for letter in text):
+                raise Error("bad_config", repr(name.lstrip(".")), "is no text: it has half of a surrogate pair")
+        array[i] = _Option(name.encode("utf-8", "surrogateescape"), value.encode("utf-8", "surrogateescape"))
+    return array
+
+
+def _result_of(address: int | None) -> Any:
+    """What an answer says. Raises Error."""
+    if not address:
+        raise MemoryError("snug")
+    try:
+        answer = json.loads(ctypes.string_at(address).decode("utf-8", "replace"))
+    finally:
+        _load().snug_free(address)
+    if "error" in answer:
+        raise error_of(answer["error"])
+    return answer["result"]
+
+
+def place(lower: int, upper: int, size: int, offsets: int, count: int, options: Mapping[str, str]) -> Any:
+    """The report of a placement of ranges that lie at these addresses, int64 each; the offsets are filled in."""
+    return _result_of(_load().snug_place(lower, upper, size, offsets, count, _array_of(options), len(options)))
 
 
 def call(verb: str, options: Mapping[str, str], event: Callable[[str, Any], Any] | None = None) -> Any:
@@ -59,20 +111,8 @@ def call(verb: str, options: Mapping[str, str], event: Callable[[str, Any], Any]
             return 1
 
     library = _load()
-    array = (_Option * max(len(options), 1))()
-    for i, (name, value) in enumerate(options.items()):
-        if "\0" in name or "\0" in value:
-            raise error_of({"code": "bad_config", "where": name.lstrip("."), "message": "has a zero byte", "hint": "", "text": f"[{name.lstrip('.')}] has a zero byte"})
-        array[i] = _Option(name.encode(), value.encode("utf-8", "surrogateescape"))
-    address = library.snug_call(verb.encode(), array, len(options), _EVENT(tell), None)
-    if not address:
-        raise MemoryError("snug")
-    try:
-        answer = json.loads(ctypes.string_at(address).decode("utf-8", "replace"))
-    finally:
-        library.snug_free(address)
-    if raised:
-        raise raised[0]
-    if "error" in answer:
-        raise error_of(answer["error"])
-    return answer["result"]
+    address = library.snug_call(verb.encode(), _array_of(options), len(options), _EVENT(tell), None)
+    if not raised:
+        return _result_of(address)
+    library.snug_free(address)
+    raise raised[0]

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import html
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -30,7 +31,8 @@ class Plan:
         return f"<snug.Plan {self._fields['model']}: {self._fields['planned_peak_bytes']} of {self._fields['budget_bytes']} bytes>"
 
     def _repr_html_(self) -> str:
-        return self._page()
+        # A page of its own within the notebook's, whose styles it leaves alone.
+        return f'<iframe srcdoc="{html.escape(self._page())}" style="width:100%;height:60em;border:0"></iframe>'
 
     def to_dict(self) -> dict[str, Any]:
         """All fields, as `snug plan --json` prints them."""
@@ -44,6 +46,12 @@ class Plan:
     def price_list(self) -> list[dict[str, Any]]:
         """What other budgets would cost, a dict a row: pandas.DataFrame(plan.price_list)."""
         return [dict(row) for row in self._fields["prices"]]
+
+    def plot(self, ax: Any = None) -> Any:
+        """The price list as a picture, on these or new axes of matplotlib: seconds of an update by budget."""
+        from . import _plot
+
+        return _plot.prices(self._fields, ax)
 
     def save(self, file: str) -> None:
         """Writes the plan for `plan=` of train."""

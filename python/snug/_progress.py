@@ -16,6 +16,15 @@ class Warned(UserWarning):
         self.code = code
 
 
+def _callers_level() -> int:
+    """How far up the code is that has called this package."""
+    package = __name__.rpartition(".")[0]
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == package:
+        level, frame = level + 1, frame.f_back
+    return level
+
+
 class Reporter:
     """Tells the callbacks, and draws a bar where somebody looks: in terminals and notebooks, or where `progress` is True."""
 
@@ -29,7 +38,7 @@ class Reporter:
         if kind == "progress" and self._shows:
             self._draw(value)
         if kind == "warning":
-            warnings.warn(Warned(value["text"], value["code"]), stacklevel=2)
+            warnings.warn(Warned(value["text"], value["code"]), stacklevel=_callers_level())
         if kind == "update" and self._bar is not None and value["loss"] is not None:
             self._bar.set_postfix(loss=f"{value['loss']:.4f}", refresh=False)
         function = self._callbacks.get(kind)

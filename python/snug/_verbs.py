@@ -7,7 +7,8 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from ._config import Config, options_of, resident_bytes, text_of
+from ._config import Config, options_of, text_of
+from ._host import host_bytes
 from ._library import call
 from ._plan import Plan
 from ._progress import Reporter
@@ -22,7 +23,7 @@ def _with_config(verb: str, config: Config, keys: Mapping[str, Any], options: Ma
         config, keys = None, {**config, **keys}
     with with_files(keys) as given_keys:
         given = options_of(config, given_keys)
-        given[".host_bytes"] = str(resident_bytes())
+        given[".host_bytes"] = str(host_bytes())
         for name, value in options.items():
             if value:
                 given["." + name] = text_of(name, value)

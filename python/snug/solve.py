@@ -2,19 +2,29 @@
 """The planner alone (docs/solve.md): for researchers, and for other frameworks."""
 from __future__ import annotations
 
+import array
 import contextlib
-import csv
 import json
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ._config import text_of
-from ._errors import DoesNotFit
-from ._library import call
+from ._errors import Error
+from ._library import call, place
 
 Problem = Mapping[str, Any] | str | os.PathLike[str]
+Schedule = Mapping[str, Any] | Sequence[str] | str | os.PathLike[str]
+
+
+def _json(name: str, value: Any) -> str:
+    if not isinstance(value, Mapping):
+        raise Error("bad_data", name, f"a {type(value).__name__} is no {name}", "give a file or a dict (docs/solve.md)")
+    try:
+        return json.dumps(value, allow_nan=False, default=lambda each: each.tolist())  # numbers of numpy, too
+    except (AttributeError, TypeError, ValueError, RecursionError) as error:
+        raise Error("bad_data", name, f"is no JSON: {error}") from None
 
 
 @contextlib.contextmanager
@@ -27,7 +37,7 @@ def _files(**values: Any) -> Iterator[list[str]]:
                 continue
             paths.append(os.path.join(folder, f"{name}.json"))
             with open(paths[-1], "w", encoding="utf-8") as file:
-                json.dump(value, file)
+                file.write(_json(name, value))
         yield paths
 
 
@@ -41,13 +51,7 @@ def remat(problem: Problem, *, memory: int | float | str, order: str = "free", e
     `problem`: a file, or its contents. Raises DoesNotFit where nothing fits, with `report`, that of the smallest peak found.
     """
     with _files(problem=problem) as (path,):
-        answer = call("solve_remat", _options(problem=path, budget=memory, order=order, effort=effort, time_limit=time_limit))
-    report = answer["json"]
-    if not report["fits"]:
-        error = DoesNotFit("out_of_budget", "memory", answer["refusal"])
-        error.report = report  # type: ignore[attr-defined]
-        raise error
-    return report
+        return call("solve_remat", _options(problem=path, budget=memory, order=order, effort=effort, time_limit=time_limit))
 
 
 def curve(problem: Problem, *, order: str = "free", effort: str = "default", time_limit: float | None = None) -> dict[str, Any]:
@@ -56,25 +60,118 @@ def curve(problem: Problem, *, order: str = "free", effort: str = "default", tim
         return call("solve_curve", _options(problem=path, order=order, effort=effort, time_limit=time_limit))
 
 
-def check(problem: Problem, schedule: Mapping[str, Any] | Sequence[str] | str | os.PathLike[str]) -> dict[str, Any]:
-    """Replays a schedule (a file, a report of remat, or ids of ops in order): what is wrong with it, its peak and its cost."""
-    if isinstance(schedule, Sequence) and not isinstance(schedule, str):
+def check(problem: Problem, schedule: Schedule) -> dict[str, Any]:
+    """Replays a schedule (a file, a report of remat, or ids of ops in order): what is wrong with it, its peak, its cost, and
+    the bytes in memory at every step."""
+    if isinstance(schedule, Sequence) and not isinstance(schedule, (str, bytes)):
         schedule = {"schedule": list(schedule)}
     with _files(problem=problem, schedule=schedule) as (path, of_schedule):
         return call("solve_check", _options(problem=path, schedule=of_schedule))
 
 
-def placement(lower: Iterable[int], upper: Iterable[int], size: Iterable[int], *, capacity: int | str | None = None, max_nodes: int | None = None) -> dict[str, Any]:
-    """Offsets for ranges that live from `lower` to `upper` (not included) with so many bytes, none over another that lives
-    with it; the lowest height found, or any within `capacity`. The result has `offsets` in the order given.
+def _contents(given: Any) -> Any:
+    """Of a file, or as it is."""
+    if not isinstance(given, (str, os.PathLike)):
+        return given
+    with open(given, encoding="utf-8") as file:
+        return json.load(file)
 
-    Raises DoesNotFit where the capacity does not do.
+
+def _ids(schedule: Schedule) -> list[str]:
+    contents = _contents(schedule)
+    return list(contents["schedule"] if isinstance(contents, Mapping) else contents)
+
+
+class _Numbers:
+    """A column of whole numbers as int64, one after the other. Without a copy where it is that already."""
+
+    def __init__(self, name: str, value: Any) -> None:
+        if hasattr(value, "to_numpy"):  # a column of a frame
+            value = value.to_numpy()
+        self._kind: Any = array.array
+        if hasattr(value, "__array__"):
+            self._take_numpy(name, value)
+        else:
+            self._take_plain(name, value)
+
+    def _take_numpy(self, name: str, value: Any) -> None:
+        import numpy
+
+        given = numpy.asarray(value)
+        if given.ndim != 1 or given.dtype.kind not in "iu":
+            raise Error("bad_data", name, f"is an array of {given.ndim} dimensions of {given.dtype}", "give whole numbers, one a range")
+        if given.dtype == numpy.uint64 and given.size and given.max() > numpy.iinfo(numpy.int64).max:
+            raise Error("bad_data", name, "a number does not fit a signed 64-bit number")
+        self._kind = numpy
+        self.held = numpy.ascontiguousarray(given, dtype=numpy.int64)
+        self.address: int = self.held.ctypes.data
+        self.count = len(self.held)
+
+    def _take_plain(self, name: str, value: Any) -> None:
+        if isinstance(value, (str, bytes, bytearray, Mapping)):
+            raise Error("bad_data", name, f"a {type(value).__name__} has no whole numbers", "give a list or an array of them")
+        self._kind = type(value) if isinstance(value, array.array) else list
+        try:
+            self.held = value if isinstance(value, array.array) and value.typecode == "q" else array.array("q", value)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise Error("bad_data", name, f"are no whole numbers of 64 bits: {error}", "give a list or an array of them") from None
+        self.address, self.count = self.held.buffer_info()
+
+    def room(self) -> tuple[Any, int]:
+        """As many numbers of the same kind, and where they lie."""
+        if self._kind is array.array or self._kind is list:
+            numbers = array.array("q", bytes(8 * self.count))
+            return numbers, numbers.buffer_info()[0]
+        empty = self._kind.zeros(self.count, dtype=self._kind.int64)
+        return empty, empty.ctypes.data
+
+    def as_given(self, numbers: Any) -> Any:
+        return numbers.tolist() if self._kind is list else numbers
+
+
+def _column(ranges: Any, name: str) -> Any:
+    try:
+        return ranges[name]
+    except Exception:  # whatever a frame says of a column that it does not have
+        raise Error("bad_data", "ranges", f"have no column '{name}'", "give a dict with lower, upper and size") from None
+
+
+def placement(ranges: Mapping[str, Any] | str | os.PathLike[str], *, capacity: int | str | None = None, max_nodes: int | None = None) -> dict[str, Any]:
+    """Offsets for ranges that live from `lower` to `upper` (not included) with `size` bytes, none over another that lives
+    with it; the lowest height found, or any within `capacity`.
+
+    `ranges`: a CSV file, or a dict (a frame) with the columns `lower`, `upper` and `size`: arrays of numpy, array.array,
+    lists. The result has `load`, `height`, `gap`, `seconds` and `offsets`, int64 in the order given and of the kind of
+    `lower`. Raises DoesNotFit where the capacity does not do.
     """
-    with tempfile.TemporaryDirectory(prefix="snug-solve-") as folder:
-        path = os.path.join(folder, "ranges.csv")
-        with open(path, "w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file)
-            writer.writerow(["id", "lower", "upper", "size"])
-            writer.writerows((i, int(a), int(b), int(c)) for i, (a, b, c) in enumerate(zip(lower, upper, size, strict=True)))
-        answer = call("solve_placement", _options(csv=path, capacity=capacity, max_nodes=max_nodes))
-    return {**answer["json"], "offsets": answer["offsets"]}
+    options = _options(capacity=capacity, max_nodes=max_nodes)
+    if isinstance(ranges, (str, os.PathLike)):
+        answer = call("solve_placement", {**options, **_options(csv=ranges)})
+        return {**answer["json"], "offsets": answer["offsets"]}
+    lower, upper, size = (_Numbers(name, _column(ranges, name)) for name in ("lower", "upper", "size"))
+    if not lower.count == upper.count == size.count:
+        raise Error("bad_data", "ranges", f"lower, upper and size have {lower.count}, {upper.count} and {size.count} numbers")
+    offsets, address = lower.room()
+    report: dict[str, Any] = place(lower.address, upper.address, size.address, address, lower.count, options)
+    return {**report, "offsets": lower.as_given(offsets)}
+
+
+def plot_memory(problem: Problem, schedule: Schedule, ax: Any = None) -> Any:
+    """Bytes in memory over the cost of a schedule, on these or new axes of matplotlib, which are returned."""
+    from . import _plot
+
+    return _plot.memory(_contents(problem), _ids(schedule), check(problem, schedule), ax)
+
+
+def plot_curve(found: Mapping[str, Any], ax: Any = None) -> Any:
+    """What `curve` found: overhead by bytes, with the bound."""
+    from . import _plot
+
+    return _plot.curve(found, ax)
+
+
+def plot_placement(ranges: Mapping[str, Any], offsets: Any, ax: Any = None) -> Any:
+    """The map of a placement: each range as a rectangle of its time and its bytes."""
+    from . import _plot
+
+    return _plot.placement(ranges, offsets, ax)

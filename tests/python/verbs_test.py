@@ -1,5 +1,6 @@
 """The verbs in Python beside the program: the same files, bits and words; rows from memory; what stops a run."""
 import hashlib
+import html
 import json
 import os
 import pathlib
@@ -68,7 +69,10 @@ class Verbs(unittest.TestCase):
         self.assertGreater(ours.process_bytes, theirs["process_bytes"])
         self.assertEqual(ours.planned_peak_bytes - ours.process_bytes, theirs["planned_peak_bytes"] - theirs["process_bytes"])
         self.assertIn("planned peak", str(ours))
-        self.assertIn("<html", ours._repr_html_())
+        self.assertIn("<html", ours.to_html())
+        shown = ours._repr_html_()  # a page within the notebook's
+        self.assertTrue(shown.startswith("<iframe srcdoc="))
+        self.assertEqual(html.unescape(shown.split('"')[1]), ours.to_html())
         self.assertEqual([row["budget_bytes"] for row in ours.price_list], [row["budget_bytes"] for row in ours.prices])
         file = self.folder / "plan.json"
         ours.save(file)
@@ -130,10 +134,6 @@ class Verbs(unittest.TestCase):
             self.assertIn("error: " + " ".join(str(caught.exception).split()), words)
             again = pickle.loads(pickle.dumps(caught.exception))
             self.assertEqual((str(again), again.code, again.where), (str(caught.exception), caught.exception.code, caught.exception.where))
-        with self.assertRaises(snug.DoesNotFit) as caught:
-            snug.plan(model="bert-base", memory="100MiB")
-        self.assertEqual(caught.exception.code, "out_of_budget")
-        self.assertIn("smallest budget that works", caught.exception.proof)
 
     def test_configurations_that_are_none_are_refused(self):
         for config, keys in ((3, {}), ([("model", "mlp")], {}), ({"model": object()}, {}), ({".file": "x"}, {}), ({1: 2}, {}), ({"model": "a\0b"}, {}), ({"model": {1j}}, {})):
@@ -168,22 +168,6 @@ class Verbs(unittest.TestCase):
         with self.assertRaises(KeyboardInterrupt):
             snug.train(TINY, train_file=self.file, output_dir=out, resume=True, on_update=interrupt)
         self.assertEqual(snug.train(TINY, train_file=self.file, output_dir=out, resume=True)["weights_sha256"], whole)
-
-    def test_the_planner_alone(self):
-        problem = {"storages": [{"id": name, "bytes": 100} for name in "abcd"],
-                   "ops": [{"id": "f", "cost": 1, "inputs": [], "outputs": ["a"]}, {"id": "g", "cost": 1, "inputs": ["a"], "outputs": ["b"]},
-                           {"id": "h", "cost": 1, "inputs": ["b"], "outputs": ["c"]}, {"id": "k", "cost": 1, "inputs": ["c", "a"], "outputs": ["d"]}]}
-        report = snug.solve.remat(problem, memory=1.0)
-        self.assertEqual(report["schedule"], ["f", "g", "h", "k"])
-        for schedule in (report, report["schedule"]):
-            self.assertEqual(snug.solve.check(problem, schedule)["peak_bytes"], report["peak_bytes"])
-        self.assertGreater(len(snug.solve.curve(problem)["points"]), 0)
-        with self.assertRaises(snug.DoesNotFit) as caught:
-            snug.solve.remat(problem, memory=150)
-        self.assertEqual(caught.exception.report["proof"], "op")
-        self.assertEqual(snug.solve.placement([0, 1, 2], [2, 3, 4], [10, 20, 30])["height"], 50)
-        with self.assertRaises(snug.DoesNotFit):
-            snug.solve.placement([0, 0], [1, 1], [10, 20], capacity=29)
 
     def test_an_OpenMP_that_the_process_has_changes_nothing(self):
         keys = dict(TINY, train_file=str(self.file))
