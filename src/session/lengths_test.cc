@@ -13,9 +13,9 @@
 #include "session/session_plan.h"
 #include "session/testing.h"
 #include "snug/custom_op.h"
+#include "snug/does_not_fit.h"
 #include "snug/error.h"
 #include "snug/layers.h"
-#include "snug/does_not_fit.h"
 #include "snug/session.h"
 
 namespace snug::session {
