@@ -61,26 +61,38 @@ def own_files() -> frozenset[str]:
     return _own_files
 
 
-def _array_of(options: Mapping[str, str]) -> Any:
+def text_bytes(where: str, text: str) -> bytes:
+    """As C takes it."""
+    try:
+        found = text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        raise Error("bad_config", repr(where), "is no text: it has half of a surrogate pair") from None
+    if b"\0" in found:
+        raise Error("bad_config", where, "has a zero byte")
+    return found
+
+
+def options_array(options: Mapping[str, str]) -> Any:
     array = (_Option * max(len(options), 1))()
     for i, (name, value) in enumerate(options.items()):
-        for text in (name, value):
-            if "\0" in text:
-                raise Error("bad_config", name.lstrip("."), "has a zero byte")
-            if any("\ud800" <= letter <= "\udc7f" or "\udd00" <= letter <= "\udfff" for letter in text):
-                raise Error("bad_config", repr(name.lstrip(".")), "is no text: it has half of a surrogate pair")
-        array[i] = _Option(name.encode("utf-8", "surrogateescape"), value.encode("utf-8", "surrogateescape"))
+        where = name.removeprefix(".")
+        array[i] = _Option(text_bytes(where, name), text_bytes(where, value))
     return array
+
+
+def answer_of(address: int | None) -> Any:
+    """What the library has answered."""
+    if not address:
+        raise MemoryError("snug")
+    try:
+        return json.loads(ctypes.string_at(address).decode("utf-8", "replace"))
+    finally:
+        _load().snug_free(address)
 
 
 def _result_of(address: int | None) -> Any:
     """What an answer says. Raises Error."""
-    if not address:
-        raise MemoryError("snug")
-    try:
-        answer = json.loads(ctypes.string_at(address).decode("utf-8", "replace"))
-    finally:
-        _load().snug_free(address)
+    answer = answer_of(address)
     if "error" in answer:
         raise error_of(answer["error"])
     return answer["result"]
@@ -88,7 +100,7 @@ def _result_of(address: int | None) -> Any:
 
 def place(lower: int, upper: int, size: int, offsets: int, count: int, options: Mapping[str, str]) -> Any:
     """The report of a placement of ranges that lie at these addresses, int64 each; the offsets are filled in."""
-    return _result_of(_load().snug_place(lower, upper, size, offsets, count, _array_of(options), len(options)))
+    return _result_of(_load().snug_place(lower, upper, size, offsets, count, options_array(options), len(options)))
 
 
 def call(verb: str, options: Mapping[str, str], event: Callable[[str, Any], Any] | None = None) -> Any:
@@ -111,7 +123,7 @@ def call(verb: str, options: Mapping[str, str], event: Callable[[str, Any], Any]
             return 1
 
     library = _load()
-    address = library.snug_call(verb.encode(), _array_of(options), len(options), _EVENT(tell), None)
+    address = library.snug_call(verb.encode(), options_array(options), len(options), _EVENT(tell), None)
     if not raised:
         return _result_of(address)
     library.snug_free(address)

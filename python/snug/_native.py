@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import ctypes
-import json
 import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from . import _callbacks
-from ._errors import Error
-from ._library import _EVENT, _load, _Option
+from ._library import _EVENT, _load, _Option, answer_of, options_array, text_bytes
 
 Build = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
 Kernel = ctypes.CFUNCTYPE(
@@ -68,29 +66,10 @@ def library() -> ctypes.CDLL:
 
 def result_of(address: int | None) -> Any:
     """The result of an answer, or its error raised."""
-    if not address:
-        raise MemoryError("snug")
-    text = ctypes.string_at(address)
-    library().snug_free(address)
-    answer = json.loads(text.decode("utf-8", "replace"))
+    answer = answer_of(address)
     if "error" in answer:
         _callbacks.raise_error(answer["error"])
     return answer["result"]
-
-
-def text_bytes(where: str, text: str) -> bytes:
-    """As C takes it."""
-    found = text.encode("utf-8", "surrogateescape")
-    if b"\0" in found:
-        raise Error("bad_config", where, "has a zero byte")
-    return found
-
-
-def options_array(options: Mapping[str, str]) -> Any:
-    array = (_Option * max(len(options), 1))()
-    for i, (name, value) in enumerate(options.items()):
-        array[i] = _Option(text_bytes(name, name), text_bytes(name, value))
-    return array
 
 
 class Handle:
