@@ -7,6 +7,8 @@
 """
 from __future__ import annotations
 
+from typing import Any
+
 from . import layers, ops, recompute, solve
 from ._errors import DoesNotFit, Error, Way
 from ._network import InitRule, Length, Network, NetworkBuilder, Tensor, TensorType, network
@@ -18,6 +20,15 @@ from ._progress import Warned
 from ._row_source import RowSlot, RowSource
 from ._session import Cancel, Evaluation, GradientResult, LossScale, Machine, Session, SessionPlan, StepResult, TensorInfo, UpdateCounts
 from ._verbs import convert, evaluate, explain, export, inspect, keys, levers, merge, plan, predict, tokenize, train, verify
+
+
+def __getattr__(name: str) -> Any:
+    """snug.sklearn, which is imported where it is asked for."""
+    if name == "sklearn":
+        import importlib
+
+        return importlib.import_module(".sklearn", __name__)
+    raise AttributeError(f"module 'snug' has no attribute {name!r}")
 
 
 def version() -> dict[str, str]:

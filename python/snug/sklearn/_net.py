@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Learning from numbers: a network of fully connected layers (snug.network) in a session."""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import layers, ops
+from .._host import host_bytes
+from .._network import Network, NetworkBuilder
+from .._session import Session
+
+#: What a fit does where its keys say nothing else.
+DEFAULTS = {"hidden_sizes": (100,), "learning_rate": 1e-3, "num_train_epochs": 100, "train_batch_size": 32, "hidden_dropout_prob": 0.0, "seed": 42}
+# What this file does itself; all else is an option of the session.
+_OWN = ("hidden_sizes", "num_train_epochs", "train_batch_size", "hidden_dropout_prob", "max_steps")
+
+
+def _network(features: int, outputs: int, hidden_sizes: tuple[int, ...], dropout: float, has_classes: bool) -> Network:
+    def build(b: NetworkBuilder) -> None:
+        x = b.input("x", (features,))
+        for i, size in enumerate(hidden_sizes):
+            x = ops.relu(layers.linear(f"hidden.{i}", x, size))
+            if dropout > 0:
+                x = ops.dropout(x, dropout)
+        found = layers.linear("out", x, outputs)
+        b.output("found", found)
+        target = b.input("target", (outputs,))
+        if has_classes:  # -log softmax at the class
+            shifted = found - ops.reduce_max(found, [-1], keep_dims=True)
+            loss = ops.log(ops.reduce_sum(ops.exp(shifted), [-1])) - ops.reduce_sum(shifted * target, [-1])
+        else:
+            difference = found - target
+            loss = ops.reduce_mean(difference * difference, [-1])
+        b.minimize(b.weighted_mean(loss, b.input("weight")))
+
+    return Network("numbers", build)
+
+
+class NetLearner:
+    """A trained network of numbers. Holds the bytes of its tensors, so it can be pickled, and goes on where it was."""
+
+    kind = "numbers"
+
+    def __init__(self, has_classes: bool) -> None:
+        self.has_classes = has_classes
+        self.shape: tuple[Any, ...] = ()
+        self.tensors: dict[str, Any] = {}
+        self.counts: tuple[int, ...] = (0, 0, 0)
+        self.losses: list[float] = []
+
+    def _session(self, keys: dict[str, Any], **options: Any) -> Session:
+        """With what was learned so far."""
+        given = {name: value for name, value in keys.items() if name not in (*_OWN, "model")}
+        features, outputs, hidden_sizes, dropout = self.shape
+        network = _network(features, outputs, hidden_sizes, dropout, self.has_classes)
+        session = Session(network, **given, **options, process_bytes=host_bytes())
+        for tensor in session.tensors():
+            if tensor.name in self.tensors:
+                session.edit_bytes(tensor.name)[:] = self.tensors[tensor.name]
+        return session
+
+    def train(self, keys: dict[str, Any], X: Any, targets: Any, weights: Any, *, passes: float | None = None) -> None:
+        """`passes` over the rows; None: as the keys say, from the first weights on."""
+        given = {**DEFAULTS, **{name: value for name, value in keys.items() if value is not None}}
+        if given.get("model") is not None:
+            raise ValueError(f"model is {given['model']!r}; what learns from numbers is layers of hidden_sizes, and model=None")
+        hidden_sizes = tuple(int(size) for size in np.atleast_1d(given["hidden_sizes"]))
+        self.shape = (X.shape[1], targets.shape[1], hidden_sizes, float(given["hidden_dropout_prob"]))
+        rows, batch = len(X), min(int(given["train_batch_size"]), len(X))
+        a_pass = -(-rows // batch)
+        steps = int(np.ceil((given["num_train_epochs"] if passes is None else passes) * a_pass))
+        if passes is None and given.get("max_steps", -1) > 0:
+            steps = int(given["max_steps"])
+        schedule = {} if passes is not None else {"max_steps": steps}
+        with self._session({**given, "batch_rows": batch}, **schedule) as session:
+            if any(self.counts):
+                session.set_counts(*self.counts)
+            weight = np.ones(rows, np.float32) if weights is None else weights.astype(np.float32)
+            self.losses = [self._step(session, X, targets, weight, batch, step, given["seed"]) for step in range(steps)]
+            self.counts = tuple(session.counts)
+            self.tensors = {tensor.name: np.array(session.view_bytes(tensor.name)) for tensor in session.tensors()}
+
+    def _step(self, session: Session, X: Any, targets: Any, weight: Any, batch: int, step: int, seed: int) -> float:
+        """The rows of an epoch are a function of the seed and how many batches were drawn before."""
+        a_pass = -(-len(X) // batch)
+        epoch, place = divmod(step, a_pass)
+        if place == 0:
+            self._order = np.random.default_rng([seed, self.counts[0], epoch]).permutation(len(X))
+        chosen = self._order[place * batch:(place + 1) * batch]
+        if not weight[chosen].any():
+            return 0.0  # such a batch has no mean
+        return session.step({"x": X[chosen], "target": targets[chosen], "weight": weight[chosen]}).loss
+
+    def outputs(self, keys: dict[str, Any], X: Any) -> Any:
+        """(rows, outputs) in float64: logits, or values."""
+        given = {name: value for name, value in keys.items() if name in ("memory", "threads", "bf16_full_eval", "fp16_full_eval") and value is not None}
+        batch = min(1024, len(X))
+        with self._session({**given, "batch_rows": batch}, only_evaluation=True) as session:
+            return session.predict({"x": np.ascontiguousarray(X, np.float32)})["found"].astype(np.float64)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_order"}

@@ -1,0 +1,196 @@
+"""scikit-learn's estimators: what they take, and scikit-learn's own checks on numbers."""
+import copy
+import pathlib
+import pickle
+import tempfile
+import unittest
+import warnings
+
+import common
+import snug
+
+try:
+    import numpy as np
+    import sklearn
+except ImportError:
+    sklearn = None
+
+TINY = dict(memory="1GiB", threads=2, vocab_size=300, max_seq_length=32, train_batch_size=8, learning_rate=1e-3, seed=3)
+
+# What scikit-learn asks of estimators that cannot be had here, and why.
+EXPECTED = {
+    "check_sample_weight_equivalence_on_dense_data": "weights are equal to repeated rows within rounding of f32, not of f64",
+}
+
+
+class Estimators(unittest.TestCase):
+    def setUp(self):
+        if sklearn is None:
+            common.not_run(self, "scikit-learn is not installed")
+        from snug.sklearn import SnugClassifier, SnugRegressor
+
+        self.Classifier, self.Regressor = SnugClassifier, SnugRegressor
+        warnings.simplefilter("ignore", snug.Warned)
+        rows = common.make_rows(120)
+        self.texts, self.labels = [row["text"] for row in rows], np.array([row["label"] for row in rows])
+        self.lengths = np.array([len(text) for text in self.texts]) / 40
+
+    def check_copies(self, model, X):
+        wanted = model.predict(X)
+        for other in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
+            np.testing.assert_array_equal(other.predict(X), wanted)
+        self.assertFalse(hasattr(sklearn.base.clone(model), "learner_"))
+
+    def test_texts(self):
+        model = self.Classifier(**TINY, num_train_epochs=6)
+        self.assertIs(model.fit(self.texts, self.labels), model)
+        self.assertEqual(model.classes_.tolist(), ["animal", "food", "tool"])
+        self.assertGreater(model.score(self.texts, self.labels), 0.8)
+        shares = model.predict_proba(self.texts)
+        np.testing.assert_allclose(shares.sum(axis=1), 1, atol=1e-6)
+        # The verbs beside it: the same weights.
+        with tempfile.TemporaryDirectory() as folder:
+            summary = snug.train(TINY, model="bert-tiny", num_train_epochs=6, validation_split=0, output_dir=folder, task="classification",
+                                 train_file=[{"text": text, "label": label} for text, label in zip(self.texts, self.labels.tolist())])
+            self.assertEqual(model.learner_.summary["weights_sha256"], summary["weights_sha256"])
+        for X in (np.array(self.texts), np.array(self.texts, dtype=object), np.array(self.texts)[:, None], tuple(self.texts)):
+            np.testing.assert_array_equal(model.predict_proba(X), shares)
+        self.check_copies(model, self.texts)
+        # Sums from another start, and all that is said of a row.
+        before = model.predict_proba(self.texts)
+        model.partial_fit(self.texts[:24], self.labels[:24])
+        self.assertFalse(np.array_equal(model.predict_proba(self.texts), before))
+        self.assertGreater(model.score(self.texts, self.labels), 0.8)
+
+    def test_classes_that_are_numbers_or_not_there_yet(self):
+        numbers = np.searchsorted(["animal", "food", "tool"], self.labels) * 3 - 1  # -1, 2, 5
+        model = self.Classifier(**TINY, num_train_epochs=3).fit(self.texts, numbers)
+        self.assertEqual(model.predict(self.texts).dtype, numbers.dtype)
+        self.assertLessEqual(set(model.predict(self.texts)), {-1, 2, 5})
+        for first in (0, 1):  # as ids are, and one beside them
+            model.fit(self.texts[:40], (numbers[:40] + 1) // 3 + first)
+            model.partial_fit(self.texts[:16], (numbers[:16] + 1) // 3 + first)
+            self.assertLessEqual(set(model.predict(self.texts)), {first, first + 1, first + 2})
+        model = self.Classifier(**TINY, max_steps=3)
+        model.partial_fit(self.texts[:9], self.labels[:9], classes=["animal", "food", "tool", "zoo"])
+        self.assertEqual(model.predict_proba(self.texts[:5]).shape, (5, 4))
+        model.partial_fit(["lion", "whale"] * 4, ["zoo"] * 8)
+        with self.assertRaisesRegex(ValueError, "none of the classes"):
+            model.partial_fit(["a"], ["plant"])
+
+    def test_pairs_and_weights(self):
+        pairs = np.array([self.texts, self.texts[::-1]]).T
+        model = self.Classifier(**TINY, max_steps=4).fit(pairs, self.labels)
+        np.testing.assert_array_equal(model.predict_proba(pairs.tolist()), model.predict_proba(pairs))
+        with self.assertRaisesRegex(ValueError, "fitted on pairs"):
+            model.predict(self.texts)
+        # Rows of no weight are as good as none: the labels of the others are learned.
+        weights = (self.labels == "food").astype(float)
+        model = self.Classifier(**TINY, num_train_epochs=3).fit(self.texts, self.labels, sample_weight=weights)
+        self.assertGreater((model.predict(self.texts) == "food").mean(), 0.95)
+
+    def test_regression(self):
+        model = self.Regressor(**dict(TINY, learning_rate=3e-3), num_train_epochs=8).fit(self.texts, self.lengths)
+        self.assertGreater(model.score(self.texts, self.lengths), 0.3)
+        self.assertEqual(model.predict(self.texts).shape, (120,))
+        both = np.stack([self.lengths, -self.lengths], axis=1)
+        model = self.Regressor(**TINY, max_steps=3).fit(self.texts, both)
+        self.assertEqual(model.predict(self.texts).shape, (120, 2))
+        self.check_copies(model, self.texts)
+        model.partial_fit(self.texts, both)
+
+    def test_images(self):
+        generator = np.random.default_rng(1)
+        labels = np.arange(60) % 3
+        images = generator.integers(0, 60, (60, 24, 20, 3), dtype=np.uint8)
+        images[np.arange(60), :, :, labels] += 150
+        keys = dict(model="resnet-8", memory="1GiB", threads=2, train_batch_size=12, learning_rate=0.05, optim="sgd", momentum=0.9, num_train_epochs=6, seed=3)
+        model = self.Classifier(**keys).fit(images, labels)
+        self.assertGreater(model.score(images, labels), 0.9)
+        shares = model.predict_proba(images)
+        np.testing.assert_array_equal(model.predict_proba(list(images)), shares)
+        # As files, written by another program.
+        with tempfile.TemporaryDirectory() as folder:
+            from snug.sklearn._rows import _png
+
+            files = []
+            for i, image in enumerate(images):
+                files.append(pathlib.Path(folder, f"{60 - i}.png"))
+                files[-1].write_bytes(_png(image))
+            np.testing.assert_array_equal(model.predict_proba(files), shares)
+            np.testing.assert_array_equal(model.predict_proba([str(file) for file in files]), shares)
+            files[7].unlink()
+            with self.assertRaisesRegex(ValueError, "row 7"):
+                model.predict(files)
+        self.check_copies(model, images)
+        grey = self.Classifier(**dict(keys, num_train_epochs=1)).fit(images[..., 0], labels)
+        self.assertEqual(grey.predict(images[..., 0]).shape, (60,))
+        with self.assertRaisesRegex(ValueError, "classes only"):
+            self.Regressor(**keys).fit(images, labels.astype(float))
+
+    def test_numbers(self):
+        generator = np.random.default_rng(2)
+        X = generator.normal(size=(300, 6)).astype(np.float32)
+        y = np.where(X[:, 0] * X[:, 1] > 0, "same", "other")
+        keys = dict(threads=1, memory="1GiB", hidden_sizes=[32, 16], learning_rate=3e-3)
+        model = self.Classifier(**keys).fit(X, y)
+        self.assertGreater(model.score(X, y), 0.95)
+        self.assertLess(model.learner_.losses[-1], model.learner_.losses[0])
+        self.check_copies(model, X)
+        np.testing.assert_array_equal(self.Classifier(**keys).fit(X, y).predict_proba(X), model.predict_proba(X))
+        with self.assertRaisesRegex(ValueError, "6 features"):
+            model.predict(X[:, :5])
+        # Further from a pickle or not: the same bits.
+        other = pickle.loads(pickle.dumps(model)).partial_fit(X, y)
+        np.testing.assert_array_equal(other.predict_proba(X), model.partial_fit(X, y).predict_proba(X))
+        # In two calls what is one of two epochs.
+        once = self.Regressor(**keys, num_train_epochs=2).fit(X, X[:, 2])
+        self.assertEqual(len(once.learner_.losses), 2 * 10)
+        twice = self.Regressor(**keys).partial_fit(X, X[:, 2]).partial_fit(X, X[:, 2])
+        self.assertEqual(twice.learner_.counts, once.learner_.counts)
+        self.assertGreater(self.Regressor(**keys).fit(X, X[:, 2]).score(X, X[:, 2]), 0.9)
+        with self.assertRaises(snug.DoesNotFit):
+            self.Classifier(**dict(keys, hidden_sizes=[20000, 20000])).fit(X, y)
+        for wrong in (dict(model="bert-tiny"), dict(train_file="x"), dict(hidden_sizes=[0]), dict(memory="much"), dict(no_such_key=1)):
+            with self.assertRaises((ValueError, snug.Error), msg=str(wrong)):
+                self.Classifier(**dict(keys, **wrong)).fit(X, y)
+
+    def test_parameters(self):
+        model = self.Classifier("bert-mini", memory="2GiB", learning_rate=1e-4)
+        self.assertEqual(model.get_params(), {"model": "bert-mini", "memory": "2GiB", "learning_rate": 1e-4})
+        self.assertEqual(sklearn.base.clone(model).get_params(), model.get_params())
+        self.assertIs(model.set_params(memory="1GiB", weight_decay=0.1), model)
+        self.assertEqual((model.memory, model.weight_decay), ("1GiB", 0.1))
+        for name in ("no_such_key", "train_file", "output_dir"):
+            with self.assertRaisesRegex(ValueError, name):
+                model.set_params(**{name: 1})
+        self.assertIn("learning_rate=0.0001", repr(model))
+
+    def test_within_scikit_learns_tools(self):
+        from sklearn.model_selection import GridSearchCV, cross_val_score
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import FunctionTransformer, StandardScaler
+
+        lower = FunctionTransformer(lambda texts: [text.lower() for text in texts])
+        pipeline = make_pipeline(lower, self.Classifier(**TINY))
+        search = GridSearchCV(pipeline, {"snugclassifier__max_steps": [1, 60]}, cv=2).fit(self.texts, self.labels)
+        self.assertEqual(search.best_params_, {"snugclassifier__max_steps": 60})
+        self.assertEqual(len(search.predict(self.texts)), 120)
+        generator = np.random.default_rng(3)
+        X = generator.normal(size=(120, 4)) * [1, 10, 100, 1000]
+        scores = cross_val_score(make_pipeline(StandardScaler(), self.Regressor(memory="1GiB", threads=1)), X, X @ [1, 0.1, 0.01, 0.001], cv=3)
+        self.assertGreater(scores.min(), 0.8)
+
+    def test_scikit_learns_own_checks_on_numbers(self):
+        from sklearn.utils.estimator_checks import check_estimator
+
+        for model in (self.Classifier(), self.Regressor()):
+            results = check_estimator(model, expected_failed_checks=EXPECTED, on_fail=None, on_skip=None)
+            failed = [f"{each['check_name']}: {each['exception']}" for each in results if each["status"] == "failed"]
+            self.assertEqual(failed, [])
+            self.assertLessEqual({each["check_name"] for each in results if each["status"] == "xfail"}, set(EXPECTED))
+            self.assertGreater(sum(each["status"] == "passed" for each in results), 50)
+
+
+if __name__ == "__main__":
+    unittest.main()
