@@ -19,7 +19,7 @@ struct WayToFit {
   /// SessionOptions, or options of a solver. Empty where none says it (a length that has a name).
   LeverKeys keys;
   int64_t least_bytes = 0;  // a budget that works then
-  /// Of an update (a batch) of the run: within the budget asked for, or where the budget is what
+  /// What an update (a batch) takes: within the budget asked for, or where the budget is what
   /// changes, within that. Nothing where there is no run.
   std::optional<double> step_seconds = {};
   bool changes_result = false;  // other weights at the end

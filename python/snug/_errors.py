@@ -29,7 +29,7 @@ class Way(NamedTuple):
     keys: dict[str, str]
     #: A budget that works with them.
     least_bytes: int
-    #: Of an update within the budget asked for (of another budget: within that); None where nothing is run.
+    #: What an update takes within the budget asked for (of another budget: within that); None where nothing is run.
     step_seconds: float | None
     #: Whether other weights come out at the end.
     changes_result: bool
@@ -48,7 +48,7 @@ class DoesNotFit(Error):
     bound_bytes: int | None = None
     #: The cheapest ways to fit, the smallest budget first. Empty where none is known.
     ways: tuple[Way, ...] = ()
-    #: Of solve.remat: the schedule of the smallest peak found, as a report.
+    #: The report of the smallest peak found; None but for solve.remat.
     report: dict[str, Any] | None = None
 
 
