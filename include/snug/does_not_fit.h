@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "snug/error.h"
@@ -39,8 +38,7 @@ struct RefusalFacts {
 class DoesNotFit : public Error {
  public:
   DoesNotFit(const std::string& where, const std::string& message, RefusalFacts facts,
-             const std::string& hint = {})
-      : Error(ErrorCode::out_of_budget, where, message, hint), facts_(std::move(facts)) {}
+             const std::string& hint = {});
 
   [[nodiscard]] const RefusalFacts& facts() const { return facts_; }
 

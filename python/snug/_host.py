@@ -15,7 +15,7 @@ _lock = threading.Lock()
 _told = 0
 
 
-def _resident() -> int:
+def resident_bytes() -> int:
     with open("/proc/self/statm", "rb") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
@@ -38,7 +38,7 @@ def host_bytes() -> int:
     """With a little room, so that it is mostly the same from call to call."""
     global _told
     files = own_files()  # it is loaded first
-    now = _resident() - _resident_of(files)
+    now = resident_bytes() - _resident_of(files)
     with _lock:
         if not now <= _told <= now + 2 * _ROOM:
             _told = now + _ROOM

@@ -2,7 +2,10 @@
 // Texts of snug::Error.
 #include "snug/error.h"
 
+#include <utility>
+
 #include "base/printable.h"
+#include "snug/does_not_fit.h"
 
 namespace snug {
 namespace {
@@ -52,5 +55,9 @@ Error::Error(ErrorCode code, std::string where, const std::string& message, std:
       where_(printable(where)),
       message_(printable(message)),
       hint_(printable(hint)) {}
+
+DoesNotFit::DoesNotFit(const std::string& where, const std::string& message, RefusalFacts facts,
+                       const std::string& hint)
+    : Error(ErrorCode::out_of_budget, where, message, hint), facts_(std::move(facts)) {}
 
 }  // namespace snug

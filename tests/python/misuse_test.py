@@ -351,7 +351,7 @@ class Misuse(unittest.TestCase):
                     pass
 
         from snug._callbacks import _raised
-        from snug._config import resident_bytes
+        from snug._host import resident_bytes
 
         fail()
         before = resident_bytes()
