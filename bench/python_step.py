@@ -15,7 +15,7 @@ import numpy as np
 import snug
 from snug import _native
 from snug._arrays import described, elements_of
-from snug._config import resident_bytes
+from snug._host import resident_bytes
 from snug.layers import linear, mean_squared_error
 
 ROWS, WIDTH = 8, 4
