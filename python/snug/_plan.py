@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import html
+import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -55,4 +56,4 @@ class Plan:
 
     def save(self, file: str) -> None:
         """Writes the plan for `plan=` of train."""
-        self._save(file)
+        self._save(os.fspath(file))

@@ -60,7 +60,10 @@ def _write(key: str, value: Any, file: Any) -> None:
     for row in _rows_of(key, value):
         if not isinstance(row, Mapping):
             raise Error("bad_data", f"{key}:{count + 1}", f"a row is a {type(row).__name__}, not a dict of columns")
-        plain = {str(name): _plain(key, count, str(name), each) for name, each in row.items()}
+        try:
+            plain = {str(name): _plain(key, count, str(name), each) for name, each in row.items()}
+        except RecursionError:
+            raise Error("bad_data", f"{key}:{count + 1}", "a column holds itself") from None
         file.write(json.dumps(plain, ensure_ascii=False, allow_nan=False) + "\n")
         count += 1
     if count == 0:

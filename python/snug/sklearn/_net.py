@@ -2,6 +2,7 @@
 """Learning from numbers: a network of fully connected layers (snug.network) in a session."""
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,20 @@ from .._session import Session
 DEFAULTS = {"hidden_sizes": (100,), "learning_rate": 1e-3, "num_train_epochs": 100, "train_batch_size": 32, "hidden_dropout_prob": 0.0, "seed": 42}
 # What this file does itself; all else is an option of the session.
 _OWN = ("hidden_sizes", "num_train_epochs", "train_batch_size", "hidden_dropout_prob", "max_steps")
+
+
+def _whole(keys: dict[str, Any], name: str, least: int) -> int:
+    value = keys[name]
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+        raise ValueError(f"{name} is {value!r}; give a whole number of at least {least}")
+    return int(value)
+
+
+def _real(keys: dict[str, Any], name: str, most: float) -> float:
+    value = keys[name]
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not 0 <= value <= most:
+        raise ValueError(f"{name} is {value!r}; give a number from 0 to {most:g}")
+    return float(value)
 
 
 def _network(features: int, outputs: int, hidden_sizes: tuple[int, ...], dropout: float, has_classes: bool) -> Network:
@@ -66,19 +81,24 @@ class NetLearner:
         given = {**DEFAULTS, **{name: value for name, value in keys.items() if value is not None}}
         if given.get("model") is not None:
             raise ValueError(f"model is {given['model']!r}; what learns from numbers is layers of hidden_sizes, and model=None")
-        hidden_sizes = tuple(int(size) for size in np.atleast_1d(given["hidden_sizes"]))
-        self.shape = (X.shape[1], targets.shape[1], hidden_sizes, float(given["hidden_dropout_prob"]))
-        rows, batch = len(X), min(int(given["train_batch_size"]), len(X))
+        sizes = given["hidden_sizes"]
+        sizes = list(sizes) if isinstance(sizes, (list, tuple, np.ndarray)) else [sizes]
+        hidden_sizes = tuple(_whole({"hidden_sizes": size}, "hidden_sizes", 1) for size in sizes)
+        self.shape = (X.shape[1], targets.shape[1], hidden_sizes, _real(given, "hidden_dropout_prob", 1))
+        seed = _whole(given, "seed", 0)
+        rows, batch = len(X), min(_whole(given, "train_batch_size", 1), len(X))
         a_pass = -(-rows // batch)
-        steps = int(np.ceil((given["num_train_epochs"] if passes is None else passes) * a_pass))
-        if passes is None and given.get("max_steps", -1) > 0:
-            steps = int(given["max_steps"])
+        steps = math.ceil((_real(given, "num_train_epochs", 1e6) if passes is None else passes) * a_pass)
+        if passes is None and "max_steps" in given and given["max_steps"] != -1:
+            steps = _whole(given, "max_steps", 1)
+        if steps == 0:
+            raise ValueError("num_train_epochs is 0; give more")
         schedule = {} if passes is not None else {"max_steps": steps}
         with self._session({**given, "batch_rows": batch}, **schedule) as session:
             if any(self.counts):
                 session.set_counts(*self.counts)
             weight = np.ones(rows, np.float32) if weights is None else weights.astype(np.float32)
-            self.losses = [self._step(session, X, targets, weight, batch, step, given["seed"]) for step in range(steps)]
+            self.losses = [self._step(session, X, targets, weight, batch, step, seed) for step in range(steps)]
             self.counts = tuple(session.counts)
             self.tensors = {tensor.name: np.array(session.view_bytes(tensor.name)) for tensor in session.tensors()}
 
