@@ -109,6 +109,8 @@ if [ "$all" -eq 1 ]; then
   python3 tests/mutants/run_mutants.py
   step "long runs"
   python3 tests/long/run_all.py build/release/snug
+  step "the portable wheel in an empty Debian"
+  tests/python/empty_root.sh
   step "the planner's frozen problems"
   CORPUS_TOOL=build/release/tests/corpus/corpus_tool python3 tests/corpus/corpus_test.py
 fi
