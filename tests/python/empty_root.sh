@@ -23,7 +23,8 @@ else
 fi
 python3 -m pip download -q --no-deps -d "$work/wheels" "tqdm>=4" || not_run "tqdm cannot be fetched"
 root="$work/root"
-mirror=${SNUG_DEBIAN_MIRROR:-$(sed -n 's/^URIs: *//p; s/^deb \(\[[^]]*\] \)\?\(http[^ ]*\).*/\2/p' /etc/apt/sources.list.d/debian.sources /etc/apt/sources.list 2>/dev/null | head -1)}
+# This machine's own mirror, where it has one.
+mirror=$(sed -ns 's/^URIs: *//p; s/^deb \(\[[^]]*\] \)\?\(http[^ ]*\).*/\2/p' /etc/apt/sources.list.d/* /etc/apt/sources.list 2>/dev/null | head -1 || true)
 debootstrap --variant=minbase --include=python3,python3-pip bookworm "$root" ${mirror:+"$mirror"} >"$work/log" 2>&1 ||
   not_run "debootstrap fails: $(tail -1 "$work/log")"
 mkdir "$root/work"
@@ -51,5 +52,7 @@ PYTHON
 unshare --mount sh -euc '
   mount -t proc proc "$0/proc"
   mount -t sysfs sys "$0/sys" 2>/dev/null || true
-  chroot "$0" python3 -m pip install -q --no-index --find-links /work --break-system-packages --root-user-action ignore snug
-  chroot "$0" python3 /work/run.py' "$root"
+  inside() { chroot "$root" env -i PATH=/usr/local/bin:/usr/bin:/bin HOME=/root "$@"; }
+  root=$0
+  inside python3 -m pip install -q --no-index --find-links /work --break-system-packages --root-user-action ignore snug
+  inside python3 /work/run.py' "$root"
