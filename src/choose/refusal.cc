@@ -74,7 +74,7 @@ LeverKeys keys_for(const RunPlanRequest& request, const LeverKeys& keys) {
   for (const auto& [key, value] : keys) {
     const spec::Field* const field = spec::find_key(key);
     if (field == nullptr) return {};
-    fields.emplace_back(field->name, value);
+    fields.emplace_back(field->name, spec::field_value(key, value));
   }
   return fields;
 }

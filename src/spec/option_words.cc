@@ -12,8 +12,12 @@ std::string option_words(OptionWords words, const std::string& key, const std::s
                             : known == nullptr      ? key
                                                     : known->name;
   if (value.empty()) return field + " = true";
-  if (value == "auto") return field + (key == "recompute" ? " = \"auto\"" : " = 0");
-  return field + " = " + value;
+  if (value == "auto" && key == "recompute") return field + " = \"auto\"";
+  return field + " = " + field_value(key, value);
+}
+
+std::string field_value(const std::string& key, const std::string& value) {
+  return value == "auto" && key != "recompute" ? "0" : value;
 }
 
 std::string length_words(OptionWords words, const std::string& name, int64_t length) {

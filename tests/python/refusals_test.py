@@ -35,10 +35,11 @@ class Refusals(unittest.TestCase):
         self.assertEqual((again.ways, again.proof, again.smallest_bytes, str(again)), (error.ways, error.proof, error.smallest_bytes, str(error)))
         return error
 
-    def check_facts(self, error, budget):
+    def check_facts(self, error, budget, words="--memory "):
         """What is data is what the text says."""
         self.assertGreater(error.smallest_bytes, budget)
         self.assertEqual(error.ways[0].keys, {"memory": str(error.smallest_bytes)})
+        self.assertIn(f"{words}{error.smallest_bytes}", error.ways[0].text)
         for way in error.ways:
             self.assertIn(way.text, str(error))
             self.assertEqual(way.changes_result, "(other results)" in way.text)
@@ -117,6 +118,28 @@ class Refusals(unittest.TestCase):
         file.write_text("model: bert-tiny\ntrain_batch_size: 8\nmemory: 30MiB\nthreads: 2\n")
         for way in self.refused(snug.plan, file).ways:
             self.assertGreater(snug.plan(file, **way.keys).parameters, 0)
+
+    def test_a_network_of_your_own_in_the_names_of_a_session(self):
+        @snug.network
+        def wide(b):
+            x = b.input("x", [256])
+            for i in range(6):
+                x = snug.ops.gelu(snug.layers.linear(f"layer.{i}", x, 256))
+            b.minimize(snug.layers.mean_squared_error(snug.layers.linear("out", x, 1), b.input("y", [1])))
+
+        kinds = set()
+        for options, share in ((dict(batch_rows=256, max_grad_norm=1.0), 0.8), (dict(batch_rows=4096, micro_batch_size=4096, recompute="keep-all"), 0.7), (dict(batch_rows=32), 0.6)):
+            options = dict(options, threads=1)
+            least = snug.plan_network(wide, memory="1GiB", **options).smallest_budget_bytes
+            options["memory"] = int(share * least)
+            error = self.refused(snug.Session, wide, **options)
+            self.assertEqual(error.smallest_bytes, least)
+            self.check_facts(error, options["memory"], "memory = ")
+            for way in error.ways:
+                with snug.Session(wide, **(options | way.keys)) as session:
+                    self.assertLessEqual(session.plan.planned_peak_bytes, session.plan.budget_bytes, way)
+                kinds |= way.keys.keys()
+        self.assertLessEqual({"memory", "micro_batch_size", "recompute", "optim"}, kinds)
 
     def test_the_planner_alone(self):
         error = self.refused(snug.solve.remat, PROBLEM, memory=150)
