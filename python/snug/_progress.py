@@ -55,7 +55,7 @@ class Reporter:
         if value["stage"] != self._stage:
             self.close()
             self._stage = value["stage"]
-            self._bar = tqdm(desc=value["stage"], total=value["total"] or None, leave=False, file=sys.stderr)
+            self._bar = tqdm(desc=value["stage"], total=value["total"] or None, initial=value["done"], leave=False, file=sys.stderr)
         self._bar.n = value["done"]
         self._bar.refresh()
 
