@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/stop.h"
 
+#include "base/stop_of_thread.h"
 #include "snug/error.h"
 
 namespace snug {
@@ -20,6 +21,8 @@ StopScope::~StopScope() { innermost = outer_; }
 StopPause::StopPause() : paused_(innermost) { innermost = nullptr; }
 
 StopPause::~StopPause() { innermost = paused_; }
+
+const StopScope*& stop_of_thread() { return innermost; }
 
 bool StopScope::is_due() const {
   for (const StopScope* scope = this; scope != nullptr; scope = scope->outer_) {
