@@ -11,6 +11,7 @@
 #include "base/float_mode.h"
 #include "base/numbers.h"
 #include "base/stop.h"
+#include "base/tasks.h"
 #include "base/units.h"
 #include "plan/frontier/remat.h"
 #include "plan/graphs/stage_graph.h"
@@ -239,6 +240,7 @@ class Solver {
     limits.may_reorder = request.may_reorder;
     limits.effort = effort_of(request.effort);
     limits.may_be_stopped = request.time_limit_seconds > 0;
+    limits.threads = usable_threads();
     return limits;
   }
 

@@ -2,11 +2,14 @@
 #include "plan/frontier/remat.h"
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <span>
 #include <utility>
 
+#include "base/id_vector.h"
 #include "base/stop.h"
+#include "base/tasks.h"
 #include "plan/frontier/table_schedules.h"
 #include "plan/graphs/budget_tree.h"
 #include "plan/graphs/reorder.h"
@@ -20,9 +23,7 @@
 namespace snug::plan {
 namespace {
 
-constexpr int32_t kManyOps = 1000;
-constexpr size_t kBlockSizes = 4;
-constexpr size_t kBlockSizesOfMany = 2;
+constexpr size_t kBlockSizes = 2;
 constexpr size_t kMostExactPoints = 100;  // of a curve
 
 RematResult measured(const Problem& problem, std::vector<OpId> schedule, int64_t budget_bytes) {
@@ -71,44 +72,57 @@ std::optional<RematResult> enumerate(const ProblemIndex& index, int64_t budget_b
 class RematSolver::Search {
  public:
   Search(const Problem& problem, const RematLimits& limits)
-      : limits_(limits), index_(problem), tables_(problem, block_sizes()) {
-    orders_.push_back(
-        {given_order(problem), [this](int64_t bytes) { return tables_.near(bytes); }});
-    if (!limits.may_reorder) return;
-    stop_point();
-    std::vector<OpId> other = lower_peak_order(index_);
-    if (other != orders_.front().order)
-      orders_.push_back(
-          {std::move(other), [](int64_t) { return std::vector<std::vector<OpId>>(); }});
+      : limits_(limits), index_(problem), tables_(problem, block_sizes(), limits.threads) {
+    orders_.push_back({given_order(problem),
+                       [this](int64_t budget_bytes) { return tables_.near(budget_bytes); }});
+    if (limits.may_reorder) {
+      stop_point();
+      std::vector<OpId> other = lower_peak_order(index_);
+      if (other != orders_.front().order)
+        orders_.push_back({other, [this, other](int64_t budget_bytes) {
+                             return in_order(other, tables_.near(budget_bytes));
+                           }});
+    }
+    improved_trees_.resize(orders_.size());
+    brief_trees_.resize(orders_.size());
   }
 
-  /// Below the peak of the given order.
   RematResult at(int64_t budget_bytes) {
     if (std::optional<RematResult> exact = exact_at(budget_bytes)) return std::move(*exact);
-    RetentionResult found = tree(limits_.effort != Effort::fast).at(budget_bytes);
-    RematResult best = measured(index_.problem, std::move(found.schedule), budget_bytes);
-    if (limits_.effort != Effort::best) return best;
-    for (const BudgetTree::Order& each : orders_) {
-      if (is_stop_due() || (best.fits && best.schedule.size() == index_.problem.ops.size())) break;
-      RematResult longer = search_long(each, budget_bytes);
-      if (is_better(longer, best)) best = std::move(longer);
-    }
-    return best;
+    return cheapest([&](size_t order) {
+      RetentionResult found = tree(order, limits_.effort != Effort::fast).at(budget_bytes);
+      RematResult best = measured(index_.problem, std::move(found.schedule), budget_bytes);
+      if (limits_.effort != Effort::best || is_stop_due() || runs_once(best)) return best;
+      RematResult longer = search_long(orders_[order], budget_bytes);
+      return is_better(longer, best) ? longer : best;
+    });
   }
 
+  /// At budgets that each order's tree chooses.
   std::vector<RematResult> curve(const RematResult& keep_all) {
     if (is_tiny()) return exact_curve(keep_all);
+    std::vector<std::vector<RetentionResult>> curves(orders_.size());
+    for_orders(
+        [&](size_t order) { curves[order] = tree(order, limits_.effort == Effort::best).curve(); });
+    std::vector<RematResult> all;
+    for (std::vector<RetentionResult>& curve : curves) {
+      for (RetentionResult& each : curve)
+        all.push_back(measured(index_.problem, std::move(each.schedule), each.peak_bytes));
+    }
+    std::stable_sort(all.begin(), all.end(), [](const RematResult& a, const RematResult& b) {
+      return a.peak_bytes != b.peak_bytes ? a.peak_bytes < b.peak_bytes : a.seconds < b.seconds;
+    });
     std::vector<RematResult> points;
-    for (RetentionResult& each : tree(limits_.effort == Effort::best).curve())
-      points.push_back(measured(index_.problem, std::move(each.schedule), each.peak_bytes));
-    for (RematResult& each : points) each.is_stopped = is_stop_due();
+    for (RematResult& each : all) {
+      each.is_stopped = is_stop_due();
+      if (points.empty() || each.seconds < points.back().seconds) points.push_back(std::move(each));
+    }
     return points;
   }
 
  private:
   [[nodiscard]] size_t block_sizes() const {
-    if (limits_.effort == Effort::fast) return 1;
-    return index_.op_count() < kManyOps ? kBlockSizes : kBlockSizesOfMany;
+    return limits_.effort == Effort::fast ? 1 : kBlockSizes;
   }
   [[nodiscard]] bool is_tiny() const {
     return limits_.may_enumerate && index_.op_count() - limits_.boundary_ops <= kMaxExactOps;
@@ -118,11 +132,62 @@ class RematSolver::Search {
     return enumerate(index_, budget_bytes, limits_);
   }
 
-  BudgetTree& tree(bool is_improved) {
-    if (!tree_)
-      tree_.emplace(index_, orders_,
-                    TreeLimits{is_improved, limits_.may_be_stopped, limits_.factor});
-    return *tree_;
+  [[nodiscard]] bool runs_once(const RematResult& result) const {
+    return result.fits && result.schedule.size() == index_.problem.ops.size();
+  }
+
+  // Nothing of one order depends on another, so each may have a thread.
+  void for_orders(const std::function<void(size_t)>& work) const {
+    run_tasks(limits_.threads, static_cast<int64_t>(orders_.size()),
+              [&](int64_t order) { work(static_cast<size_t>(order)); });
+  }
+
+  [[nodiscard]] RematResult cheapest(const std::function<RematResult(size_t)>& of_order) const {
+    std::vector<RematResult> found(orders_.size());
+    for_orders([&](size_t order) { found[order] = of_order(order); });
+    RematResult best = std::move(found.front());
+    for (size_t order = 1; order < found.size(); ++order) {
+      if (is_better(found[order], best)) best = std::move(found[order]);
+    }
+    return best;
+  }
+
+  BudgetTree& tree(size_t order, bool is_improved) {
+    std::unique_ptr<BudgetTree>& tree = (is_improved ? improved_trees_ : brief_trees_)[order];
+    if (tree == nullptr)
+      tree = std::make_unique<BudgetTree>(
+          index_, orders_[order], TreeLimits{is_improved, limits_.may_be_stopped, limits_.factor});
+    return *tree;
+  }
+
+  // Schedules whose first runs are in the listed order with first runs in another: what runs again
+  // in front of the first run of an op does so there, too, where it has run before.
+  [[nodiscard]] std::vector<std::vector<OpId>> in_order(
+      const std::vector<OpId>& order, const std::vector<std::vector<OpId>>& schedules) const {
+    std::vector<std::vector<OpId>> result;
+    for (const std::vector<OpId>& schedule : schedules) {
+      IdVector<OpId, std::vector<OpId>> again(order.size());
+      IdVector<OpId, bool> has_run(order.size(), false);
+      std::vector<OpId> waiting;
+      for (const OpId op : schedule) {
+        if (has_run[op]) {
+          waiting.push_back(op);
+        } else {
+          has_run[op] = true;
+          again[op] = std::exchange(waiting, {});
+        }
+      }
+      std::fill(has_run.begin(), has_run.end(), false);
+      std::vector<OpId>& other = result.emplace_back();
+      for (const OpId op : order) {
+        for (const OpId each : again[op]) {
+          if (has_run[each]) other.push_back(each);
+        }
+        other.push_back(op);
+        has_run[op] = true;
+      }
+    }
+    return result;
   }
 
   // The search that has the time to begin from nothing.
@@ -154,7 +219,8 @@ class RematSolver::Search {
   ProblemIndex index_;
   TableSchedules tables_;
   std::vector<BudgetTree::Order> orders_;
-  std::optional<BudgetTree> tree_;
+  std::vector<std::unique_ptr<BudgetTree>> improved_trees_;  // by order
+  std::vector<std::unique_ptr<BudgetTree>> brief_trees_;
 };
 
 RematSolver::RematSolver(const Problem& problem, const RematLimits& limits)

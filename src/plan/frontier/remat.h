@@ -20,6 +20,7 @@ struct RematLimits {
   Effort effort = Effort::standard;
   double factor = 1;            // on the counts that limit the search
   bool may_be_stopped = false;  // then a search begins with what is soon found for its own budget
+  int threads = 1;              // on which no result depends
 };
 
 struct RematResult {

@@ -8,13 +8,14 @@
 #include <utility>
 
 #include "base/stop.h"
+#include "base/tasks.h"
 #include "plan/chain/schedule.h"
 #include "plan/problem/liveness.h"
 
 namespace snug::plan {
 namespace {
 
-constexpr std::array kSmallShares = {0.125, 2.0, 0.5, 0.03};  // BlockLimits::small_share
+constexpr std::array kSmallShares = {0.125, 2.0};  // BlockLimits::small_share
 constexpr size_t kBelow = 2;  // of a table's schedules, those that are next within the budget
 constexpr size_t kAbove = 1;
 
@@ -31,15 +32,17 @@ bool writes_over_forward(const ProblemIndex& index) {
 
 }  // namespace
 
-TableSchedules::TableSchedules(const Problem& problem, size_t block_sizes) {
+TableSchedules::TableSchedules(const Problem& problem, size_t block_sizes, int threads) {
   const ProblemIndex index(problem);
   if (index.forward_ids().empty() || index.backward_ids().empty() || writes_over_forward(index))
     return;
-  for (size_t i = 0; i < std::min(block_sizes, kSmallShares.size()); ++i) {
+  tables_.resize(std::min(block_sizes, kSmallShares.size()));
+  run_tasks(threads, static_cast<int64_t>(tables_.size()), [&](int64_t task) {
+    const auto i = static_cast<size_t>(task);
     BlockLimits limits;
     limits.small_share = kSmallShares[i];
-    tables_.push_back(std::make_unique<Table>(problem, limits));
-  }
+    tables_[i] = std::make_unique<Table>(problem, limits);
+  });
 }
 
 void TableSchedules::sort_nearest_first(std::vector<NearSchedule>& schedules) {
@@ -89,6 +92,7 @@ std::vector<TableSchedules::NearSchedule> TableSchedules::around(Table& table,
 }
 
 std::vector<std::vector<OpId>> TableSchedules::near(int64_t budget_bytes) {
+  const std::lock_guard<std::mutex> lock(mutex_);
   std::vector<NearSchedule> found;
   for (const std::unique_ptr<Table>& table : tables_) {
     for (NearSchedule& each : around(*table, budget_bytes)) found.push_back(std::move(each));

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "plan/chain/chain.h"
@@ -16,10 +17,12 @@
 namespace snug::plan {
 
 /// Tables that are solved once for all budgets. None where the problem has no backward part, or an
-/// op that writes in the place of what the forward part made. Refers to the problem.
+/// op that writes in the place of what the forward part made. Refers to the problem. For several
+/// threads, one of which looks at a time.
 class TableSchedules {
  public:
-  TableSchedules(const Problem& problem, size_t block_sizes);
+  /// On up to `threads` threads, on which nothing depends.
+  TableSchedules(const Problem& problem, size_t block_sizes, int threads);
 
   /// With first runs in the given order; nearest to the budget first, above it and below.
   [[nodiscard]] std::vector<std::vector<OpId>> near(int64_t budget_bytes);
@@ -41,6 +44,7 @@ class TableSchedules {
   static void sort_nearest_first(std::vector<NearSchedule>& schedules);
   [[nodiscard]] static std::vector<NearSchedule> around(Table& table, int64_t budget_bytes);
 
+  std::mutex mutex_;
   std::vector<std::unique_ptr<Table>> tables_;
 };
 

@@ -13,8 +13,10 @@ namespace {
 constexpr int32_t kAnchors = 16;     // a power of two
 constexpr size_t kMostStates = 3;    // of an anchor
 constexpr int32_t kFewStages = 200;  // improved from all of them
-// Another order is improved where its start costs no more than so much above the best.
+// Another start is improved where it costs no more than so much above the best.
 constexpr double kWorthImproving = 1.01;
+// A start that costs no more than so much above the anchor before needs no other beside it.
+constexpr double kNear = 1.1;
 constexpr int32_t kHalvings = 7;          // of a cell
 constexpr int32_t kStartedHalvings = 3;   // of them, begun from schedules as well
 constexpr int32_t kImprovedHalvings = 2;  // of them
@@ -24,25 +26,22 @@ constexpr double kFirstStepDown = 0.01;
 constexpr double kLastStepDown = 0.002;
 // Shares of the work of a search that somebody waits for.
 constexpr double kAnchorShare = 0.04;
-constexpr double kEndShare = 0.5;
-constexpr double kMiddleShare = 0.3;
+constexpr double kEndShareOfFew = 0.35;
+constexpr double kEndShare = 0.2;
+constexpr uint64_t kTurns = 4;  // of an end
+constexpr double kMiddleShare = 0.05;
 // Where a search becomes warm from a state that is nearly right, in mean costs.
 constexpr double kHot = 2;
+constexpr double kHotTurn = 0.6;
 constexpr double kWarmer = 1.5;
 constexpr double kWarm = 0.3;
 
 }  // namespace
 
-BudgetTree::BudgetTree(const ProblemIndex& index, std::vector<Order> orders,
-                       const TreeLimits& limits)
-    : orders_(std::move(orders)), limits_(limits) {
-  for (const Order& each : orders_) {
-    searches_.push_back(std::make_unique<OrderSearch>(index, each.order, limits.factor));
-    const int64_t bound = pinned_order_bound(searches_.back()->graph()).bytes;
-    bottom_bytes_ = searches_.size() == 1 ? bound : std::min(bottom_bytes_, bound);
-  }
-  top_bytes_ = searches_.front()->keep_all().peak_bytes;
-  bottom_bytes_ = std::min(bottom_bytes_, top_bytes_);
+BudgetTree::BudgetTree(const ProblemIndex& index, Order order, const TreeLimits& limits)
+    : order_(std::move(order)), limits_(limits), search_(index, order_.order, limits.factor) {
+  top_bytes_ = search_.keep_all().peak_bytes;
+  bottom_bytes_ = std::min(pinned_order_bound(search_.graph()).bytes, top_bytes_);
 }
 
 int64_t BudgetTree::bytes_at(int32_t anchor) const {
@@ -50,8 +49,8 @@ int64_t BudgetTree::bytes_at(int32_t anchor) const {
   return bottom_bytes_ + span / kAnchors * anchor + span % kAnchors * anchor / kAnchors;
 }
 
-BudgetTree::State BudgetTree::seen(size_t order, Start start) {
-  State state{order, std::make_shared<const Start>(std::move(start))};
+BudgetTree::State BudgetTree::seen(Start start) {
+  State state{std::make_shared<const Start>(std::move(start))};
   const auto is_better = [&](const State& than) {
     const bool fits = state.peak() <= wanted_bytes_;
     if (than.is_none() || fits != (than.peak() <= wanted_bytes_)) return than.is_none() || fits;
@@ -62,30 +61,50 @@ BudgetTree::State BudgetTree::seen(size_t order, Start start) {
 }
 
 BudgetTree::State BudgetTree::raised(const State& from, const SearchBounds& bounds) {
-  return seen(from.order, searches_[from.order]->raise(*from.start, bounds));
+  return seen(search_.raise(*from.start, bounds));
 }
 
 BudgetTree::State BudgetTree::lowered(const State& from, const SearchBounds& bounds) {
-  std::optional<Start> start = searches_[from.order]->lower(*from.start, bounds);
-  return start ? seen(from.order, std::move(*start)) : State{};
+  std::optional<Start> start = search_.lower(*from.start, bounds);
+  return start ? seen(std::move(*start)) : State{};
 }
 
 const std::vector<BudgetTree::State>& BudgetTree::anchor(int32_t k) {
   const auto known = anchors_.find(k);
   if (known != anchors_.end()) return known->second;
   if (k == 0) return anchors_[k];
-  if (k == kAnchors) return anchors_[k] = {seen(0, searches_.front()->keep_all())};
-  const int32_t step = k & -k;
-  const auto best_of = [&](int32_t other) {
-    const std::vector<State>& states = anchor(other);
-    return states.empty() ? State{} : states.front();
-  };
-  const State upper = best_of(k + step);
-  if (upper.is_none()) return anchors_[k];
-  const State lower = best_of(k - step);
-  std::vector<State> found = search_anchor(k, lower, upper);
+  if (k == kAnchors) return anchors_[k] = {seen(search_.keep_all())};
+  std::vector<State> found = soon_found(k);
+  if (found.empty()) found = reached(k);
   stop_point();
   return anchors_[k] = std::move(found);
+}
+
+const std::vector<BudgetTree::State>& BudgetTree::soon_found(int32_t k) {
+  const auto known = soon_found_.find(k);
+  if (known != soon_found_.end()) return known->second;
+  const int32_t step = k & -k;
+  const State upper = best(anchor(k + step));
+  if (k == 0 || upper.is_none()) return soon_found_[k];
+  const State lower = k == step ? State{} : best(soon_found(k - step));
+  std::vector<State> found = search_anchor(k, lower, upper);
+  return soon_found_[k] = std::move(found);
+}
+
+// From the way down, which takes long: only where the anchor itself is asked for, not where it
+// could help the one above.
+std::vector<BudgetTree::State> BudgetTree::reached(int32_t k) {
+  const State upper = best(anchor(k + 1));
+  if (upper.is_none()) return {};
+  const SearchBounds bounds{bytes_at(k), upper.cost()};
+  for (const Start& each : search_.way_down()) {
+    if (each.peak_bytes > bounds.limit_bytes) continue;
+    State state = raised(seen(each), bounds);
+    if (state.cost() < upper.cost()) break;
+    state = seen(search_.improve(*state.start, bounds, kAnchorShare, kWarm));
+    return {std::move(state)};
+  }
+  return {};
 }
 
 std::vector<BudgetTree::State> BudgetTree::search_anchor(int32_t k, const State& lower,
@@ -95,33 +114,26 @@ std::vector<BudgetTree::State> BudgetTree::search_anchor(int32_t k, const State&
   const auto add = [&](State state) {
     if (!state.is_none() && state.cost() >= upper.cost()) found.push_back(std::move(state));
   };
-  for (size_t order = 0; order < searches_.size(); ++order) {
-    const std::vector<std::vector<OpId>> schedules = orders_[order].schedules(bounds.limit_bytes);
-    for (Start& each : searches_[order]->starts(bounds, schedules))
-      add(seen(order, std::move(each)));
-  }
+  for (Start& each : search_.starts(bounds, order_.schedules(bounds.limit_bytes)))
+    add(seen(std::move(each)));
   if (!lower.is_none()) add(raised(lower, bounds));
-  add(lowered(upper, bounds));
-  if (found.empty()) {
-    for (size_t order = 0; order < searches_.size(); ++order) {
-      for (const Start& each : searches_[order]->way_down()) {
-        if (each.peak_bytes > bounds.limit_bytes) continue;
-        add(raised(seen(order, each), bounds));
-        break;
-      }
-    }
+  State low = lowered(upper, bounds);
+  const auto is_near = [&](const State& each) { return each.cost() <= kNear * upper.cost(); };
+  if (low.is_none() && std::none_of(found.begin(), found.end(), is_near)) {
+    std::optional<Start> start = search_.step_down_to(bounds.limit_bytes);
+    if (start) low = raised(seen(std::move(*start)), bounds);
   }
+  add(std::move(low));
   const auto is_cheaper = [](const State& a, const State& b) { return a.cost() < b.cost(); };
   std::stable_sort(found.begin(), found.end(), is_cheaper);
   const auto is_same = [](const State& a, const State& b) {
-    return a.order == b.order && a.start->state.spans == b.start->state.spans;
+    return a.start->state.spans == b.start->state.spans;
   };
   found.erase(std::unique(found.begin(), found.end(), is_same), found.end());
   if (found.size() > kMostStates) found.resize(kMostStates);
   if (found.empty()) return found;
   const State& best = found.front();
-  State better =
-      seen(best.order, searches_[best.order]->improve(*best.start, bounds, kAnchorShare, kWarm));
+  State better = seen(search_.improve(*best.start, bounds, kAnchorShare, kWarm));
   if (better.cost() < best.cost()) {
     found.insert(found.begin(), std::move(better));
     if (found.size() > kMostStates) found.pop_back();
@@ -141,23 +153,21 @@ const BudgetTree::State& BudgetTree::end(int32_t k) {
   return ends_[k] = std::move(found);
 }
 
-// From several states, the best of them last and longest.
+// Few stages are improved from several states, the best of them last and longest; more of them from
+// the best found so far, again and again.
 BudgetTree::State BudgetTree::improved(std::vector<State> begins, const SearchBounds& bounds) {
-  const bool is_small = searches_.front()->graph().op_count <= kFewStages;
+  if (search_.graph().op_count > kFewStages) return improved_in_turns(begins.front(), bounds);
   State best = begins.front();
+  begins.resize(kMostStates, best);
   const auto is_hopeless = [&](const State& each) {
-    if (each.cost() > kWorthImproving * best.cost()) return true;
-    return !is_small && each.order == best.order && each.start != best.start;
+    return each.cost() > kWorthImproving * best.cost();
   };
-  if (is_small && begins.size() < kMostStates) begins.resize(kMostStates, begins.front());
   begins.erase(std::remove_if(begins.begin(), begins.end(), is_hopeless), begins.end());
   const double shortest = 2.0 / static_cast<double>(begins.size() * (begins.size() + 1));
   for (size_t i = 0; i < begins.size(); ++i) {
     if (is_stop_due() || best.cost() <= bounds.least_cost) break;
-    const State& begin = begins[i];
-    const double share = kEndShare * shortest * static_cast<double>(i + 1);
-    State found =
-        seen(begin.order, searches_[begin.order]->improve(*begin.start, bounds, share, kHot));
+    const double share = kEndShareOfFew * shortest * static_cast<double>(i + 1);
+    State found = seen(search_.improve(*begins[i].start, bounds, share, kHot));
     const bool is_better = found.cost() < best.cost();
     if (is_better) best = std::move(found);
     if (i == 0 && !is_better) break;  // a table has found it, or nothing will
@@ -165,15 +175,16 @@ BudgetTree::State BudgetTree::improved(std::vector<State> begins, const SearchBo
   return best;
 }
 
-// The state of the smallest peak that any order gets down to.
-BudgetTree::State BudgetTree::smallest() {
-  State found;
-  for (size_t order = 0; order < searches_.size(); ++order) {
-    const Start& last = searches_[order]->way_down().back();
-    if (found.is_none() || last.peak_bytes < found.peak()) found = seen(order, last);
+BudgetTree::State BudgetTree::improved_in_turns(State best, const SearchBounds& bounds) {
+  for (uint64_t turn = 0; turn < kTurns && best.cost() > bounds.least_cost; ++turn) {
+    if (is_stop_due()) break;
+    best = seen(search_.improve(*best.start, bounds, kEndShare / kTurns, kHotTurn, turn));
   }
-  return found;
+  return best;
 }
+
+// The state of the smallest peak that the way down gets to.
+BudgetTree::State BudgetTree::smallest() { return seen(search_.way_down().back()); }
 
 // From anchor k to the next; none where nothing fits the budgets in it.
 std::optional<BudgetTree::Cell> BudgetTree::cell(int32_t k) {
@@ -217,12 +228,11 @@ BudgetTree::State BudgetTree::middle(const Cell& cell, int64_t bytes, int32_t de
   consider(raised(cell.lower, bounds));
   consider(lowered(cell.upper, bounds));
   if (depth < kStartedHalvings) {
-    for (Start& each : searches_.front()->from_schedules(bounds, orders_.front().schedules(bytes)))
-      consider(seen(0, std::move(each)));
+    for (Start& each : search_.from_schedules(bounds, order_.schedules(bytes)))
+      consider(seen(std::move(each)));
   }
   if (limits_.is_improved && depth < kImprovedHalvings)
-    consider(seen(best.order,
-                  searches_[best.order]->improve(*best.start, bounds, kMiddleShare, kWarmer)));
+    consider(seen(search_.improve(*best.start, bounds, kMiddleShare, kWarmer)));
   stop_point();
   return best;
 }
@@ -232,19 +242,16 @@ BudgetTree::State BudgetTree::middle(const Cell& cell, int64_t bytes, int32_t de
 BudgetTree::State BudgetTree::last_that_fits(const Cell& cell, int64_t budget_bytes) {
   State best = cell.lower;
   const SearchBounds bounds{cell.upper_bytes - 1, cell.upper.cost()};
-  const auto consider = [&](size_t order, const Start& start) {
+  const auto consider = [&](const Start& start) {
     if (start.peak_bytes <= budget_bytes && start.cost < best.cost() &&
         start.cost >= cell.upper.cost())
-      best = seen(order, start);
+      best = seen(start);
   };
-  const size_t order = cell.lower.order;
-  (void)searches_[order]->raise(*cell.lower.start, bounds, [&](const Retention& state) {
-    if (state.peak() <= budget_bytes) consider(order, start_of(state));
+  (void)search_.raise(*cell.lower.start, bounds, [&](const Retention& state) {
+    if (state.peak() <= budget_bytes) consider(start_of(state));
   });
-  for (size_t each = 0; each < searches_.size(); ++each) {
-    const auto schedules = orders_[each].schedules(bounds.limit_bytes);
-    for (const Start& start : searches_[each]->starts(bounds, schedules)) consider(each, start);
-  }
+  for (const Start& each : search_.starts(bounds, order_.schedules(bounds.limit_bytes)))
+    consider(each);
   return best;
 }
 
@@ -272,19 +279,19 @@ BudgetTree::State BudgetTree::descend(int64_t budget_bytes) {
 RetentionResult BudgetTree::at(int64_t budget_bytes) {
   wanted_bytes_ = budget_bytes;
   best_seen_ = {};
+  if (top_bytes_ <= budget_bytes) return result(anchor(kAnchors).front(), budget_bytes);
   State found;
   try {
     if (limits_.may_be_stopped) {
-      const auto schedules = orders_.front().schedules(budget_bytes);
-      for (Start& each : searches_.front()->starts({budget_bytes, 0}, schedules))
-        (void)seen(0, std::move(each));
+      for (Start& each : search_.starts({budget_bytes, 0}, order_.schedules(budget_bytes)))
+        (void)seen(std::move(each));
     }
     found = descend(budget_bytes);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::cancelled) throw;
   }
   if (is_stop_due()) found = best_seen_;
-  if (found.is_none()) found = {0, std::make_shared<const Start>(searches_.front()->keep_all())};
+  if (found.is_none()) found = {std::make_shared<const Start>(search_.keep_all())};
   return result(found, budget_bytes);
 }
 
@@ -322,8 +329,7 @@ std::vector<RetentionResult> BudgetTree::curve() {
 }
 
 RetentionResult BudgetTree::result(const State& state, int64_t budget_bytes) {
-  return {state.peak() <= budget_bytes, searches_[state.order]->schedule(*state.start),
-          state.peak(), state.cost()};
+  return {state.peak() <= budget_bytes, search_.schedule(*state.start), state.peak(), state.cost()};
 }
 
 }  // namespace snug::plan

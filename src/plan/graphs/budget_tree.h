@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cheapest schedules of a problem for all budgets, as a tree of searches of which a budget asks
-// for a few. More budget is never more cost, by the way the tree is made:
+// The cheapest schedules with first runs in one order for all budgets, as a tree of searches of
+// which a budget asks for a few. More budget is never more cost, by the way the tree is made:
 //
 //   anchors   a grid of budgets from the bound to keep-all. Each is searched briefly between two
 //             that are known, the middle first: what fits the smaller is a candidate, and nothing
@@ -40,11 +40,10 @@ class BudgetTree {
     std::function<std::vector<std::vector<OpId>>(int64_t budget_bytes)> schedules;
   };
 
-  /// The first order is the given one. The index must outlive the tree.
-  BudgetTree(const ProblemIndex& index, std::vector<Order> orders, const TreeLimits& limits);
+  /// The index must outlive the tree.
+  BudgetTree(const ProblemIndex& index, Order order, const TreeLimits& limits);
 
-  /// For a budget below the peak of the first order. Where a stop is due (base/stop.h), the best
-  /// that was found until then.
+  /// Where a stop is due (base/stop.h), the best that was found until then.
   [[nodiscard]] RetentionResult at(int64_t budget_bytes);
 
   /// The anchors and three budgets between each two; peaks rise, costs fall. Where a stop is due,
@@ -53,7 +52,6 @@ class BudgetTree {
 
  private:
   struct State {
-    size_t order = 0;
     std::shared_ptr<const Start> start;  // null: none
     [[nodiscard]] double cost() const { return start->cost; }
     [[nodiscard]] int64_t peak() const { return start->peak_bytes; }
@@ -69,9 +67,15 @@ class BudgetTree {
 
   [[nodiscard]] int64_t bytes_at(int32_t anchor) const;
   [[nodiscard]] const std::vector<State>& anchor(int32_t k);
+  [[nodiscard]] const std::vector<State>& soon_found(int32_t k);
+  [[nodiscard]] std::vector<State> reached(int32_t k);
+  [[nodiscard]] static State best(const std::vector<State>& states) {
+    return states.empty() ? State{} : states.front();
+  }
   [[nodiscard]] std::vector<State> search_anchor(int32_t k, const State& lower, const State& upper);
   [[nodiscard]] const State& end(int32_t k);
   [[nodiscard]] State improved(std::vector<State> begins, const SearchBounds& bounds);
+  [[nodiscard]] State improved_in_turns(State best, const SearchBounds& bounds);
   [[nodiscard]] State smallest();
   [[nodiscard]] State stepped_down(State from, const SearchBounds& bounds);
   [[nodiscard]] std::optional<Cell> cell(int32_t k);
@@ -81,15 +85,16 @@ class BudgetTree {
   [[nodiscard]] State raised(const State& from, const SearchBounds& bounds);
   [[nodiscard]] State lowered(const State& from, const SearchBounds& bounds);
   void add_curve(const Cell& cell, int32_t depth, std::vector<State>& found);
-  State seen(size_t order, Start start);
+  State seen(Start start);
   [[nodiscard]] RetentionResult result(const State& state, int64_t budget_bytes);
 
-  std::vector<Order> orders_;
+  Order order_;
   TreeLimits limits_;
-  std::vector<std::unique_ptr<OrderSearch>> searches_;  // one an order
+  OrderSearch search_;
   int64_t bottom_bytes_ = 0;
   int64_t top_bytes_ = 0;
-  std::map<int32_t, std::vector<State>> anchors_;  // cheapest first; none where nothing fits
+  std::map<int32_t, std::vector<State>> soon_found_;  // of an anchor; cheapest first
+  std::map<int32_t, std::vector<State>> anchors_;     // these, or what the way down has
   std::map<int32_t, State> ends_;
   int64_t wanted_bytes_ = 0;
   State best_seen_;  // within that, else of the smallest peak: the answer where a stop is due

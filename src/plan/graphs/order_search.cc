@@ -21,6 +21,12 @@ constexpr double kDearest = 3;
 constexpr double kStartWork = 0.15;  // of a search that somebody waits for
 constexpr double kGreedyWork = 0.5;  // where no start was found
 constexpr int64_t kMostSteps = 100'000;
+// A way by small steps: shares of a peak, and of the work of a search that somebody waits for.
+constexpr double kFirstStep = 0.02;
+constexpr double kLastStep = 0.002;
+constexpr double kStepWork = 0.01;
+constexpr double kStepsWork = 1;
+constexpr double kHotStep = 0.3;
 
 }  // namespace
 
@@ -43,8 +49,9 @@ int64_t OrderSearch::start_work() const {
   return static_cast<int64_t>(factor_ * kStartWork * quick_work(graph_));
 }
 
-Random OrderSearch::random_for(const SearchBounds& bounds) const {
-  return Random(static_cast<uint64_t>(bounds.limit_bytes));
+Random OrderSearch::random_for(const SearchBounds& bounds, uint64_t turn) const {
+  constexpr uint64_t kTurns = 977;  // apart, in budgets of few bytes too
+  return Random(static_cast<uint64_t>(bounds.limit_bytes) + kTurns * turn);
 }
 
 void OrderSearch::come_to(const Start& from, const SearchBounds& bounds) {
@@ -108,11 +115,45 @@ std::optional<Start> OrderSearch::lower(const Start& from, const SearchBounds& b
   return here();
 }
 
-Start OrderSearch::improve(const Start& from, const SearchBounds& bounds, double share,
-                           double hot) {
+std::optional<Start> OrderSearch::step_down_to(int64_t limit_bytes) {
+  if (steps_.found.empty()) {
+    steps_.found.push_back(keep_all_);
+    steps_.share = kFirstStep;
+  }
+  const auto most_work = static_cast<int64_t>(factor_ * kStepsWork * quick_work(graph_));
+  while (steps_.found.back().peak_bytes > limit_bytes) {
+    if (steps_.share < kLastStep || steps_.work >= most_work || is_stop_due()) return std::nullopt;
+    take_step();
+  }
+  return *std::partition_point(steps_.found.begin(), steps_.found.end(),
+                               [&](const Start& each) { return each.peak_bytes > limit_bytes; });
+}
+
+void OrderSearch::take_step() {
+  const Start& last = steps_.found.back();
+  const double bytes = (1 - steps_.share) * static_cast<double>(last.peak_bytes);
+  const SearchBounds bounds{static_cast<int64_t>(bytes), 0};
+  come_to(last, bounds);
+  Random random(++steps_.number);
+  RuinLimits limits;
+  limits.steps = kMostSteps;
+  limits.mean_cost = mean_cost_;
+  limits.hot = kHotStep;
+  limits.work = static_cast<int64_t>(factor_ * kStepWork * quick_work(graph_));
+  const int64_t begin = state_.work();
+  if (ruin_and_recreate(graph_, state_, droppable_, random, limits)) {
+    steps_.found.push_back(here());
+  } else {
+    steps_.share /= 2;
+  }
+  steps_.work += state_.work() - begin;
+}
+
+Start OrderSearch::improve(const Start& from, const SearchBounds& bounds, double share, double hot,
+                           uint64_t turn) {
   if (from.cost <= bounds.least_cost) return from;
   come_to(from, bounds);
-  Random random = random_for(bounds);
+  Random random = random_for(bounds, turn);
   RuinLimits limits;
   limits.work = static_cast<int64_t>(factor_ * share * quick_work(graph_));
   limits.steps = kMostSteps;

@@ -46,9 +46,13 @@ class OrderSearch {
   /// From a state above the limit, where that ends within the bounds.
   [[nodiscard]] std::optional<Start> lower(const Start& from, const SearchBounds& bounds);
   /// Ruin and recreate, from `hot` mean costs on, for a share of the work of a search that somebody
-  /// waits for. No worse than `from`.
+  /// waits for. No worse than `from`. Each turn has random numbers of its own.
   [[nodiscard]] Start improve(const Start& from, const SearchBounds& bounds, double share,
-                              double hot);
+                              double hot, uint64_t turn = 0);
+  /// Where one step from a larger budget is too long: the first state within the limit on a way
+  /// from keep-all by small steps, each improved a little; none where that gets stuck above. The
+  /// way is the same for all limits.
+  [[nodiscard]] std::optional<Start> step_down_to(int64_t limit_bytes);
   /// On the way from keep-all to the smallest peak that is found, whatever it costs: the last one
   /// is the smallest.
   [[nodiscard]] const std::vector<Start>& way_down();
@@ -59,7 +63,7 @@ class OrderSearch {
   [[nodiscard]] std::vector<Start> find(const SearchBounds& bounds,
                                         std::span<const std::vector<OpId>> schedules, int32_t cuts);
   [[nodiscard]] int64_t start_work() const;
-  [[nodiscard]] Random random_for(const SearchBounds& bounds) const;
+  [[nodiscard]] Random random_for(const SearchBounds& bounds, uint64_t turn = 0) const;
   [[nodiscard]] Start here() const { return start_of(state_); }
   // The state that a search has come to, where it is cheaper and not too cheap.
   [[nodiscard]] Start within(const SearchBounds& bounds, const Start& otherwise) const;
@@ -73,6 +77,16 @@ class OrderSearch {
   double mean_cost_ = 1;
   Start keep_all_;
   StartFinder finder_;
+  void take_step();
+
+  // The way of step_down_to.
+  struct Steps {
+    std::vector<Start> found;  // peaks fall
+    double share = 0;          // of a peak, in the next step
+    uint64_t number = 0;
+    int64_t work = 0;
+  };
+  Steps steps_;
   std::optional<std::vector<Start>> way_down_;
 };
 

@@ -196,6 +196,41 @@ TEST(Remat, Is_deterministic_and_free_order_is_never_worse) {
   }
 }
 
+TEST(Remat, Is_the_same_on_any_number_of_threads) {
+  for (uint64_t seed = 1; seed <= 2; ++seed) {
+    const Problem problem = random_training_graph(seed, {.forward_ops = 25});
+    const int64_t top = analyse(problem, given_order(problem)).load_bytes;
+    for (const Effort effort : {Effort::fast, Effort::standard, Effort::best}) {
+      RematLimits limits;
+      limits.may_reorder = true;
+      limits.effort = effort;
+      limits.factor = 0.005;
+      RematSolver one(problem, limits);
+      const std::vector<RematResult> curve = one.curve();
+      for (const int threads : {2, 5}) {
+        limits.threads = threads;
+        RematSolver many(problem, limits);
+        for (const int64_t tenths : {9, 7, 5, 3}) {
+          const int64_t budget = top * tenths / 10;
+          EXPECT_EQ(many.at(budget).schedule, one.at(budget).schedule) << threads << " " << tenths;
+        }
+        const std::vector<RematResult> same = many.curve();
+        ASSERT_EQ(same.size(), curve.size());
+        for (size_t i = 0; i < curve.size(); ++i) EXPECT_EQ(same[i].schedule, curve[i].schedule);
+      }
+    }
+  }
+}
+
+// Nothing that begins elsewhere is near: what fits at once costs many times as much.
+TEST(Remat, A_graph_without_structure_gets_down_by_small_steps) {
+  const Problem problem = random_training_graph(3, {.forward_ops = 300});
+  const Liveness all = analyse(problem, given_order(problem));
+  const RematResult found = solve_remat(problem, all.load_bytes * 6 / 10, {});
+  ASSERT_TRUE(found.fits);
+  EXPECT_LT(found.seconds, 1.5 * all.seconds);
+}
+
 TEST(Remat, Orders_with_updates_see_the_same_versions) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     const Problem problem = random_training_graph(seed, {.forward_ops = 8, .has_updates = true});
