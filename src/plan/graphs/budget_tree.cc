@@ -29,6 +29,8 @@ constexpr double kAnchorShare = 0.04;
 constexpr double kEndShareOfFew = 0.35;
 constexpr double kEndShare = 0.2;
 constexpr uint64_t kTurns = 4;  // of an end
+constexpr int32_t kMostStagesFromKeepAll = 1500;
+constexpr double kFromKeepAllShare = 0.4;
 constexpr double kMiddleShare = 0.05;
 // Where a search becomes warm from a state that is nearly right, in mean costs.
 constexpr double kHot = 2;
@@ -175,7 +177,15 @@ BudgetTree::State BudgetTree::improved(std::vector<State> begins, const SearchBo
   return best;
 }
 
+// What a table or a cut has found is good, and far from all else: improved, the dear state that
+// comes from keep-all often ends lower.
 BudgetTree::State BudgetTree::improved_in_turns(State best, const SearchBounds& bounds) {
+  if (search_.graph().op_count <= kMostStagesFromKeepAll && best.cost() > bounds.least_cost) {
+    if (const std::optional<Start> dear = search_.greedy(bounds)) {
+      State found = seen(search_.improve(*dear, bounds, kFromKeepAllShare, kHot));
+      if (found.cost() < best.cost()) best = std::move(found);
+    }
+  }
   for (uint64_t turn = 0; turn < kTurns && best.cost() > bounds.least_cost; ++turn) {
     if (is_stop_due()) break;
     best = seen(search_.improve(*best.start, bounds, kEndShare / kTurns, kHotTurn, turn));

@@ -86,13 +86,16 @@ std::vector<Start> OrderSearch::starts(const SearchBounds& bounds,
   if (graph_.op_count > kMostStagesOfCuts && !schedules.empty()) cuts = 0;
   std::vector<Start> found = find(bounds, schedules, cuts);
   if (!found.empty() || is_stop_due()) return found;
+  if (const std::optional<Start> only = greedy(bounds)) found.push_back(raise(*only, bounds));
+  return found;
+}
+
+std::optional<Start> OrderSearch::greedy(const SearchBounds& bounds) {
   come_to(keep_all_, bounds);
   const auto work = static_cast<int64_t>(factor_ * kGreedyWork * quick_work(graph_));
-  if (drop_until_fits(state_, droppable_, work) && state_.extra_cost() >= least_extra(bounds)) {
-    fill_room(graph_, state_, {start_work(), least_extra(bounds), [] {}});
-    found.push_back(here());
-  }
-  return found;
+  if (!drop_until_fits(state_, droppable_, work)) return std::nullopt;
+  if (state_.extra_cost() < least_extra(bounds)) return std::nullopt;
+  return here();
 }
 
 Start OrderSearch::raise(const Start& from, const SearchBounds& bounds,

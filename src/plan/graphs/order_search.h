@@ -35,6 +35,8 @@ class OrderSearch {
   /// cheapest first.
   [[nodiscard]] std::vector<Start> starts(const SearchBounds& bounds,
                                           std::span<const std::vector<OpId>> schedules);
+  /// From keep-all by the least cost per byte, however dear; none where that gets stuck.
+  [[nodiscard]] std::optional<Start> greedy(const SearchBounds& bounds);
   /// From the schedules only.
   [[nodiscard]] std::vector<Start> from_schedules(const SearchBounds& bounds,
                                                   std::span<const std::vector<OpId>> schedules);
