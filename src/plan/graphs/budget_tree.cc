@@ -156,9 +156,9 @@ const BudgetTree::State& BudgetTree::end(int32_t k) {
 }
 
 // Few stages are improved from several states, the best of them last and longest; more of them from
-// the best found so far, again and again.
+// each in turn, then from the best found so far.
 BudgetTree::State BudgetTree::improved(std::vector<State> begins, const SearchBounds& bounds) {
-  if (search_.graph().op_count > kFewStages) return improved_in_turns(begins.front(), bounds);
+  if (search_.graph().op_count > kFewStages) return improved_in_turns(begins, bounds);
   State best = begins.front();
   begins.resize(kMostStates, best);
   const auto is_hopeless = [&](const State& each) {
@@ -179,7 +179,9 @@ BudgetTree::State BudgetTree::improved(std::vector<State> begins, const SearchBo
 
 // What a table or a cut has found is good, and far from all else: improved, the dear state that
 // comes from keep-all often ends lower.
-BudgetTree::State BudgetTree::improved_in_turns(State best, const SearchBounds& bounds) {
+BudgetTree::State BudgetTree::improved_in_turns(const std::vector<State>& begins,
+                                                const SearchBounds& bounds) {
+  State best = begins.front();
   if (search_.graph().op_count <= kMostStagesFromKeepAll && best.cost() > bounds.least_cost) {
     if (const std::optional<Start> dear = search_.greedy(bounds)) {
       State found = seen(search_.improve(*dear, bounds, kFromKeepAllShare, kHot));
@@ -188,7 +190,9 @@ BudgetTree::State BudgetTree::improved_in_turns(State best, const SearchBounds& 
   }
   for (uint64_t turn = 0; turn < kTurns && best.cost() > bounds.least_cost; ++turn) {
     if (is_stop_due()) break;
-    best = seen(search_.improve(*best.start, bounds, kEndShare / kTurns, kHotTurn, turn));
+    const State& begin = turn > 0 && turn < begins.size() ? begins[turn] : best;
+    State found = seen(search_.improve(*begin.start, bounds, kEndShare / kTurns, kHotTurn, turn));
+    if (found.cost() < best.cost()) best = std::move(found);
   }
   return best;
 }

@@ -75,7 +75,8 @@ class BudgetTree {
   [[nodiscard]] std::vector<State> search_anchor(int32_t k, const State& lower, const State& upper);
   [[nodiscard]] const State& end(int32_t k);
   [[nodiscard]] State improved(std::vector<State> begins, const SearchBounds& bounds);
-  [[nodiscard]] State improved_in_turns(State best, const SearchBounds& bounds);
+  [[nodiscard]] State improved_in_turns(const std::vector<State>& begins,
+                                        const SearchBounds& bounds);
   [[nodiscard]] State smallest();
   [[nodiscard]] State stepped_down(State from, const SearchBounds& bounds);
   [[nodiscard]] std::optional<Cell> cell(int32_t k);
