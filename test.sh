@@ -4,13 +4,16 @@
 #                     ASan + UBSan build of the parts that read foreign bytes
 #   ./test.sh --all   also: the whole suite under AVX2, both compilers, ARM under an emulator, the whole suite under
 #                     ASan + UBSan, TSan, and the long runs
+#   ./test.sh --torch the backend of torch.compile alone, in an environment that it makes under build/torch (6.5 GB)
 set -euo pipefail
 cd "$(dirname "$0")"
 all=0
+torch=0
 for argument in "$@"; do
   case "$argument" in
     --all) all=1 ;;
-    *) echo "usage: ./test.sh [--all]" >&2; exit 1 ;;
+    --torch) torch=1 ;;
+    *) echo "usage: ./test.sh [--all] [--torch]" >&2; exit 1 ;;
   esac
 done
 jobs=$(nproc)
@@ -18,6 +21,23 @@ export SNUG_NOT_RUN="$PWD/build/not_run.txt"
 mkdir -p build
 : >"$SNUG_NOT_RUN"
 step() { printf '\n== %s\n' "$*"; }
+test_torch() {
+  tools/install_packages.sh torch
+  step "the library in C, for Python"
+  cmake --preset ci >/dev/null
+  cmake --build build/release -j "$jobs" --target snug_c
+  step "PyTorch, under build/torch: 6.5 GB, of which some 3 GB are loaded"
+  [ -x build/torch/bin/python ] || /usr/bin/python3 -m venv build/torch
+  build/torch/bin/pip install --quiet --requirement tests/torch/requirements.txt
+  step "PyTorch models within budgets: bits, bytes, refusals"
+  SNUG_LIBRARY="$PWD/build/release/libsnug_c.so" PYTHONPATH="$PWD/python:$PWD/tests/torch" XDG_CACHE_HOME="$PWD/build/release/cache" TRANSFORMERS_VERBOSITY=error \
+    build/torch/bin/python tests/torch/exact_test.py
+}
+if [ "$torch" -eq 1 ] && [ "$all" -eq 0 ]; then
+  test_torch
+  printf '\nall is well\n'
+  exit
+fi
 
 extra=()
 [ "$all" -eq 0 ] || extra=(clang arm)
@@ -97,6 +117,7 @@ if [ "$all" -eq 1 ]; then
   cmake --build build/tsan -j "$jobs" --target "${threaded[@]/%/_test}" snug snug_cli
   TSAN_OPTIONS="suppressions=$PWD/tools/tsan.supp" \
     ctest --no-tests=error --test-dir build/tsan --output-on-failure -R "^($(IFS='|'; echo "${threaded[*]}")|package)\$"
+  test_torch
   step "costs: every kind of op that takes 1/250 of a step and 100 us or more within a factor of two of what it takes"
   for case in "mlp 256 128 --rounds 15" "bert-mini 32 128" "lstm 32 200" "resnet-56 64 1 --optim sgd" \
     "vgg-16 32 1 --optim sgd --image_size 32" "vgg-16 4 1 --optim sgd --image_size 224 --rounds 5"; do
