@@ -40,8 +40,6 @@ class Way(NamedTuple):
 class DoesNotFit(Error):
     """A budget that does not work."""
 
-    #: The proof, or the best that was found, the bound and the gap.
-    proof: str = ""
     #: The smallest number of bytes that is known to work; None where nobody looked for it.
     smallest_bytes: int | None = None
     #: Nothing less can work; None where that is not known.
@@ -50,6 +48,11 @@ class DoesNotFit(Error):
     ways: tuple[Way, ...] = ()
     #: The report of the smallest peak found; None but for solve.remat.
     report: dict[str, Any] | None = None
+
+    def __init__(self, code: str, where: str, message: str, hint: str = "", text: str = "") -> None:
+        super().__init__(code, where, message, hint, text)
+        #: The proof, or the best that was found, the bound and the gap.
+        self.proof = message
 
 
 def error_of(fields: Mapping[str, Any]) -> Error:
