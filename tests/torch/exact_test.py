@@ -296,10 +296,11 @@ class Exact(unittest.TestCase):
         with self.assertRaises(snug.DoesNotFit) as caught:
             snug.torch.plan(case.model, case.batch, optimizer=case.optimizer, memory=plan.smallest_bytes - (1 << 20))
         error = caught.exception
-        self.assertIn("micro-batches", [way.name for way in error.ways])
+        self.assertEqual({key for way in error.ways for key in way.keys}, {"micro_batches", "autocast", "freeze", "optim_bits"})
         for way in error.ways:
-            self.assertLess(way.smallest_bytes, plan.smallest_bytes)
-        halves = next(way for way in error.ways if way.name == "micro-batches").keys["micro_batches"]
+            self.assertLess(way.least_bytes, plan.smallest_bytes)
+            self.assertGreater(way.step_seconds, 0)
+        halves = next(way.keys["micro_batches"] for way in error.ways if "micro_batches" in way.keys)
         piece = {key: value[: len(value) // halves] for key, value in case.batch.items()}
         backend = snug.torch.backend(plan.smallest_bytes - (1 << 20), optimizer=case.optimizer)
         loss_of(case.compiled(backend)(**piece)).backward()

@@ -11,7 +11,7 @@ from typing import Any
 from ._backend import Backend
 from ._checkpoint import LayerPlan, checkpoint
 from ._measure import Measured, measure
-from ._planning import Plan, Way
+from ._planning import Plan
 from ._region import RegionPlan
 
 
@@ -38,7 +38,7 @@ def plan(model: Any, batch: Any, *, memory: int | str | None = None, loss: Any =
 
     `batch`: a dict, a tuple or one argument of the model. `loss(result)`: where the model returns no loss. Other arguments are
     those of `backend`. With `memory` also the plan within it; raises snug.DoesNotFit where there is none, with the proof,
-    `smallest_bytes`, and `ways` (micro-batches, autocast, frozen embeddings, 8-bit states), each planned.
+    `smallest_bytes`, and `ways` (snug.Way: micro-batches, autocast, frozen embeddings, 8-bit states), each planned.
     """
     from ._planning import plan as planned
 
@@ -46,4 +46,4 @@ def plan(model: Any, batch: Any, *, memory: int | str | None = None, loss: Any =
                    effort=effort)
 
 
-__all__ = ["Backend", "LayerPlan", "Measured", "Plan", "RegionPlan", "Way", "backend", "checkpoint", "measure", "plan"]
+__all__ = ["Backend", "LayerPlan", "Measured", "Plan", "RegionPlan", "backend", "checkpoint", "measure", "plan"]

@@ -58,6 +58,11 @@ class Backend:
         self.order: list[Compiled] = []  # of the forward parts of this step
         self._prices: dict[str, Prices] = {}
 
+    def with_states(self, states: int) -> Backend:
+        """The same, with an optimizer whose states take so many bytes."""
+        return Backend(self.memory, optimizer=None, resident_bytes=self.resident_bytes + states, grads=self.grads, count=self.count, graphs=self.graphs,
+                       differentiate=self.differentiate, effort=self.effort)
+
     @property
     def plans(self) -> list[RegionPlan]:
         return [part.plan for part in self.parts if part.plan is not None]

@@ -11,31 +11,16 @@ import torch
 from torch._dynamo.backends.common import aot_autograd
 
 from .. import solve
-from .._errors import DoesNotFit, Error
+from .._errors import DoesNotFit, Error, Way
 from ._backend import Backend, device_of, joint_of, without_gradients
 from ._joint import Joint
 from ._memory import shown
 from ._region import Allowance, RegionPlan, plan_region, with_bases
 from ._resident import count_resident
 
-MOST_HALVINGS = 12
-
 
 class _Found(Exception):
     """The joint graph is there; nothing of it is to be compiled."""
-
-
-@dataclass
-class Way:
-    """Something that makes a step smaller, planned."""
-
-    name: str
-    text: str
-    #: The smallest peak found with it, and the peak of keeping all.
-    smallest_bytes: int
-    keep_all_bytes: int
-    #: For what comes next: {"micro_batches": 4}, {"autocast": "bfloat16"}, {"freeze": [...]}.
-    keys: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass
@@ -142,7 +127,7 @@ def plan(model: Callable[..., Any], batch: Any, *, memory: int | str | None, los
         try:
             region = plan_region(backend, joint, args, device, Allowance())
         except DoesNotFit as error:
-            error.ways = [way for way in _ways(model, batch, backend, loss) if way.smallest_bytes <= backend.memory]
+            error.ways = tuple(sorted((way for way in _Search(model, batch, backend, loss).ways() if way is not None), key=lambda way: way.least_bytes))
             raise
     else:
         region = None
@@ -155,44 +140,48 @@ def plan(model: Callable[..., Any], batch: Any, *, memory: int | str | None, los
 # --- what would fit
 
 
-def _bytes_of(model: Callable[..., Any], batch: Any, backend: Backend, loss: Callable[[Any], Any] | None) -> tuple[int, int]:
-    joint, args = joint_graph(model, batch, backend, loss)
-    resident = count_resident(args, backend.optimizer, backend.resident_bytes, backend.grads, device_of(args))
-    tangents = sum(each.meta["val"].untyped_storage().nbytes() for each in joint.tangents)
-    rows = price_list(joint, resident.total, tangents, resident.update_peak, backend.effort)
-    return int(rows[0]["peak_bytes"]), int(rows[-1]["peak_bytes"])
+class _Search:
+    """Changes of a model's step, each planned."""
 
+    def __init__(self, model: Callable[..., Any], batch: Any, backend: Backend, loss: Callable[[Any], Any] | None) -> None:
+        self.model, self.batch, self.backend, self.loss = model, batch, backend, loss
 
-def _ways(model: Callable[..., Any], batch: Any, backend: Backend, loss: Callable[[Any], Any] | None) -> Iterator[Way]:
-    yield from _micro_batches(model, batch, backend, loss)
-    device = next((each.device.type for each in torch.utils._pytree.tree_leaves(batch) if isinstance(each, torch.Tensor)), "cpu")
-    with torch.autocast(device, torch.bfloat16):
-        smallest, keep_all = _bytes_of(model, batch, backend, loss)
-    yield Way("autocast", f"torch.autocast({device!r}, torch.bfloat16) around the model", smallest, keep_all, {"autocast": "bfloat16"})
-    tables = [module.weight for module in model.modules() if isinstance(module, torch.nn.Embedding) and module.weight.requires_grad] if isinstance(model, torch.nn.Module) else []
-    if tables:
-        with _frozen(tables):
-            smallest, keep_all = _bytes_of(model, batch, backend, loss)
-        yield Way("freeze", "no gradient for embeddings, and an optimizer without them", smallest, keep_all, {"freeze": "embeddings"})
-    small = _states_in_8_bits(backend)
-    if small is not None:
-        shadow = Backend(backend.memory, optimizer=None, resident_bytes=backend.resident_bytes + small, grads=backend.grads, count=backend.count, graphs="one", differentiate=backend.differentiate,
-                         effort=backend.effort)
-        smallest, keep_all = _bytes_of(model, batch, shadow, loss)
-        yield Way("8-bit states", f"{type(backend.optimizer).__name__} with states of one byte, as bitsandbytes has", smallest, keep_all, {"optim_bits": 8})
+    def way(self, keys: dict[str, Any], text: str, *, batch: Any = None, backend: Backend | None = None, parts: int = 1) -> Way | None:
+        """None where it does not fit either."""
+        backend = self.backend if backend is None else backend
+        joint, args = joint_graph(self.model, self.batch if batch is None else batch, backend, self.loss)
+        resident = count_resident(args, backend.optimizer, backend.resident_bytes, backend.grads, device_of(args))
+        tangents = sum(each.meta["val"].untyped_storage().nbytes() for each in joint.tangents)
+        rows = price_list(joint, resident.total, tangents, resident.update_peak, backend.effort)
+        fitting = [row for row in rows if row["peak_bytes"] <= backend.memory]
+        if not fitting:
+            return None
+        return Way(keys, int(rows[0]["peak_bytes"]), parts * fitting[-1]["milliseconds"] / 1000, "micro_batches" not in keys, text)
 
+    def ways(self) -> Iterator[Way | None]:
+        yield self.micro_batches()
+        device = next((each.device.type for each in torch.utils._pytree.tree_leaves(self.batch) if isinstance(each, torch.Tensor)), "cpu")
+        with torch.autocast(device, torch.bfloat16):
+            yield self.way({"autocast": "bfloat16"}, f'torch.autocast("{device}", torch.bfloat16) around the model')
+        tables = [module.weight for module in self.model.modules() if isinstance(module, torch.nn.Embedding)] if isinstance(self.model, torch.nn.Module) else []
+        if any(each.requires_grad for each in tables):
+            with _frozen([each for each in tables if each.requires_grad]):
+                yield self.way({"freeze": "embeddings"}, "no gradient for embeddings, and an optimizer without them")
+        states = _states_in_8_bits(self.backend)
+        if states is not None:
+            yield self.way({"optim_bits": 8}, f"{type(self.backend.optimizer).__name__} with states of one byte, as bitsandbytes has", backend=self.backend.with_states(states))
 
-def _micro_batches(model: Callable[..., Any], batch: Any, backend: Backend, loss: Callable[[Any], Any] | None) -> Iterator[Way]:
-    leaves = [each for each in torch.utils._pytree.tree_leaves(batch) if isinstance(each, torch.Tensor) and each.dim()]
-    rows = leaves[0].shape[0] if leaves and len({each.shape[0] for each in leaves}) == 1 else 1
-    parts = 1
-    while rows % (2 * parts) == 0 and parts < 2**MOST_HALVINGS:
-        parts *= 2
-        piece = torch.utils._pytree.tree_map_only(torch.Tensor, lambda leaf: leaf[: rows // parts] if leaf.dim() else leaf, batch)
-        smallest, keep_all = _bytes_of(model, piece, backend, loss)
-        if smallest <= backend.memory:
-            yield Way("micro-batches", f"{parts} micro-batches of {rows // parts} rows, whose gradients are added up", smallest, keep_all, {"micro_batches": parts})
-            return
+    def micro_batches(self) -> Way | None:
+        leaves = [each for each in torch.utils._pytree.tree_leaves(self.batch) if isinstance(each, torch.Tensor) and each.dim()]
+        rows = leaves[0].shape[0] if leaves and len({each.shape[0] for each in leaves}) == 1 else 1
+        parts = 1
+        while rows % (2 * parts) == 0:
+            parts *= 2
+            piece = torch.utils._pytree.tree_map_only(torch.Tensor, lambda leaf: leaf[: rows // parts] if leaf.dim() else leaf, self.batch)
+            found = self.way({"micro_batches": parts}, f"{parts} micro-batches of {rows // parts} rows, whose gradients are added up", batch=piece, parts=parts)
+            if found is not None:
+                return found
+        return None
 
 
 @contextlib.contextmanager
