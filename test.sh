@@ -30,8 +30,11 @@ test_torch() {
   [ -x build/torch/bin/python ] || /usr/bin/python3 -m venv build/torch
   build/torch/bin/pip install --quiet --requirement tests/torch/requirements.txt
   step "PyTorch models within budgets: bits, bytes, refusals"
-  SNUG_LIBRARY="$PWD/build/release/libsnug_c.so" PYTHONPATH="$PWD/python:$PWD/tests/torch" XDG_CACHE_HOME="$PWD/build/release/cache" TRANSFORMERS_VERBOSITY=error \
-    build/torch/bin/python tests/torch/exact_test.py
+  local test
+  for test in exact layers; do
+    SNUG_LIBRARY="$PWD/build/release/libsnug_c.so" PYTHONPATH="$PWD/python:$PWD/tests/torch" XDG_CACHE_HOME="$PWD/build/release/cache" TRANSFORMERS_VERBOSITY=error \
+      build/torch/bin/python "tests/torch/${test}_test.py"
+  done
 }
 if [ "$torch" -eq 1 ] && [ "$all" -eq 0 ]; then
   test_torch

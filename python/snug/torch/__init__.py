@@ -47,3 +47,11 @@ def plan(model: Any, batch: Any, *, memory: int | str | None = None, loss: Any =
 
 
 __all__ = ["Backend", "LayerPlan", "Measured", "Plan", "RegionPlan", "backend", "checkpoint", "measure", "plan"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "BudgetCallback":  # transformers is imported where it is asked for
+        from ._trainer import BudgetCallback
+
+        return BudgetCallback
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

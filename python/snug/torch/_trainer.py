@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""For Hugging Face's Trainer: a refusal before the first step, and planned bytes beside measured ones in its log."""
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from transformers import TrainerCallback
+
+from ._backend import Backend
+from ._measure import measure
+from ._planning import Plan, plan
+
+
+class BudgetCallback(TrainerCallback):
+    """`Trainer(..., callbacks=[snug.torch.BudgetCallback(backend)])`, where `model.compile(backend=backend)` was called before.
+
+    When training begins, the step is planned on the first batch of the dataloader and refused where it does not fit
+    (snug.DoesNotFit, with ways). Behind the second update, `snug_planned_bytes` and `snug_measured_bytes` are logged.
+    """
+
+    def __init__(self, backend: Backend) -> None:
+        self.backend = backend
+        self.plan: Plan | None = None
+        self._watch: measure | None = None
+        self._measured: Any = None
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, optimizer: Any = None, train_dataloader: Any = None, **_: Any) -> None:
+        batch = next(iter(train_dataloader))
+        device = next(model.parameters()).device
+        batch = {key: value.to(device) if isinstance(value, torch.Tensor) else value for key, value in batch.items()}
+        backend = self.backend
+        if backend.optimizer is None:
+            backend.optimizer = getattr(optimizer, "optimizer", optimizer)  # accelerate wraps it
+        compiled, model._compiled_call_impl = model._compiled_call_impl, None
+        try:
+            self.plan = plan(model, batch, memory=backend.memory, loss=lambda result: result["loss"], optimizer=backend.optimizer, resident_bytes=backend.resident_bytes,
+                             grads=backend.grads, count=backend.count, graphs="one", differentiate=backend.differentiate, effort=backend.effort)
+        finally:
+            model._compiled_call_impl = compiled
+
+    def on_step_begin(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
+        if state.global_step == 1:  # the first compiles, and makes the optimizer's states
+            self._watch = measure(next(model.parameters()).device)
+            self._measured = self._watch.__enter__()
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        if self._watch is None:
+            return
+        self._watch.__exit__(None, None, None)
+        self._watch = None
+        planned = max((each.peak_bytes for each in self.backend.plans), default=0)
+        state.log_history.append({"step": state.global_step, "snug_planned_bytes": planned, "snug_measured_bytes": self._measured.peak_bytes})

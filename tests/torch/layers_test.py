@@ -1,0 +1,144 @@
+"""Checkpointing by layer in eager mode, alone and on several ranks; Hugging Face's Trainer.
+
+    python tests/torch/layers_test.py     in an environment as for exact_test.py
+"""
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+import warnings
+
+import torch
+
+import exact_test
+import models
+import snug
+import snug.torch
+from exact_test import DEVICE, equal
+
+warnings.filterwarnings("ignore")
+MIB = 1 << 20
+
+
+def deep(layers=6):
+    from transformers import BertConfig, BertForSequenceClassification
+    torch.manual_seed(0)
+    model, batch = models.classified(BertForSequenceClassification(BertConfig(hidden_size=128, intermediate_size=512, num_hidden_layers=layers,
+                                                                              num_attention_heads=4, vocab_size=512)), 16, 64)
+    return model.train().to(DEVICE), {key: value.to(DEVICE) for key, value in batch.items()}
+
+
+def gradients(model, batch):
+    model.zero_grad()
+    torch.manual_seed(1)
+    model(**batch).loss.backward()
+    return [each.grad.clone() for each in model.parameters()]
+
+
+class Layers(unittest.TestCase):
+    def test_as_few_as_the_bytes_ask_for(self):
+        model, batch = deep()
+        wanted = gradients(model, batch)
+        model.zero_grad()
+        counts = []
+        whole = snug.torch.checkpoint(model, batch, memory="4GiB")
+        self.assertEqual(whole.checkpointed, 0)
+        for part in (1.0, 0.8, 0.65, 0.55):
+            plan = snug.torch.checkpoint(model, batch, memory=int(part * whole.measured_bytes))
+            self.assertLessEqual(plan.measured_bytes, plan.memory)
+            self.assertLess(abs(plan.measured_bytes - plan.planned_bytes), 0.05 * plan.planned_bytes)
+            self.assertTrue(all(each.grad is None for each in model.parameters()))
+            self.assertTrue(equal(wanted, gradients(model, batch)))
+            model.zero_grad()
+            counts.append(plan.checkpointed)
+        self.assertEqual(counts, sorted(counts))
+        self.assertGreater(counts[-1], counts[0])
+        with self.assertRaises(snug.DoesNotFit) as caught:
+            snug.torch.checkpoint(model, batch, memory=whole.measured_bytes // 5)
+        again = snug.torch.checkpoint(model, batch, memory=caught.exception.smallest_bytes)
+        self.assertGreaterEqual(again.checkpointed, again.layers - 1)  # the last one is made again at once, or kept
+
+    def test_evaluation_and_wrong_uses(self):
+        model, batch = deep(2)
+        snug.torch.checkpoint(model, batch, memory="4GiB")
+        model.eval()
+        with self.assertRaisesRegex(snug.Error, "training mode"):
+            snug.torch.checkpoint(model, batch, memory="4GiB")
+        with self.assertRaisesRegex(snug.Error, "no two layers"):
+            snug.torch.checkpoint(torch.nn.Linear(4, 4), torch.ones(2, 4), memory="4GiB")
+        with self.assertRaisesRegex(snug.Error, "loss"):
+            snug.torch.checkpoint(torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)), torch.ones(2, 4), memory="4GiB")
+
+    @unittest.skipIf(DEVICE == "cuda", "one device for two ranks")
+    def test_ranks(self):
+        """Gradients are those of DDP without us, and every rank has the choice of the first, whatever it would take itself."""
+        with tempfile.TemporaryDirectory() as folder:
+            script = pathlib.Path(folder) / "rank.py"
+            script.write_text(RANK)
+            for ranks in (2, 4):
+                done = subprocess.run([sys.executable, str(script), str(ranks), str(pathlib.Path(folder) / f"store{ranks}")], capture_output=True, text=True, timeout=600)
+                self.assertEqual(done.returncode, 0, done.stderr[-2000:])
+                lines = done.stdout.split()
+                self.assertEqual(len(lines), ranks)
+                self.assertEqual(len(set(lines)), 1)
+
+    def test_the_trainer(self):
+        from transformers import Trainer, TrainingArguments
+        model, batch = deep(2)
+        rows = [{key: value[i % 16].cpu() for key, value in batch.items()} for i in range(48)]
+        model.to("cpu")
+
+        def trainer(memory, folder):
+            backend = snug.torch.backend(memory, resident_bytes=0)
+            backend.optimizer = None
+            model.compile(backend=backend, dynamic=False)
+            arguments = TrainingArguments(output_dir=folder, per_device_train_batch_size=16, max_steps=3, report_to=[], save_strategy="no", use_cpu=DEVICE == "cpu",
+                                          disable_tqdm=True)
+            return Trainer(model, arguments, train_dataset=rows, callbacks=[snug.torch.BudgetCallback(backend)])
+
+        with tempfile.TemporaryDirectory() as folder:
+            torch._dynamo.reset()
+            run = trainer("1GiB", folder)
+            run.train()
+            (entry,) = [entry for entry in run.state.log_history if "snug_planned_bytes" in entry]
+            self.assertGreater(entry["snug_measured_bytes"], 0)
+            self.assertLessEqual(entry["snug_measured_bytes"], 1.3 * entry["snug_planned_bytes"])  # batches to come are the Trainer's
+            torch._dynamo.reset()
+            with self.assertRaises(snug.DoesNotFit):
+                trainer("9MiB", folder).train()
+
+
+RANK = f"""
+import os, sys
+sys.path[:0] = {[str(pathlib.Path(__file__).resolve().parent)] + sys.path!r}
+import torch
+import torch.multiprocessing as processes
+
+def work(rank, ranks, store):
+    import torch.distributed as dist
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method="file://" + store, rank=rank, world_size=ranks)
+    import snug.torch
+    from layers_test import deep, gradients
+    model, batch = deep(4)
+    wrapped = torch.nn.parallel.DistributedDataParallel(model)
+    batch = {{key: value[rank::ranks] for key, value in batch.items()}}
+    gradients(wrapped, batch)  # DDP lays its buckets out anew behind the first backward part, and sums in another order
+    wanted = gradients(wrapped, batch)
+    wrapped.zero_grad()
+    whole = snug.torch.checkpoint(wrapped, batch, memory="4GiB")
+    # What a rank would choose for itself differs, but for the first.
+    plan = snug.torch.checkpoint(wrapped, batch, memory=whole.measured_bytes * (85 if rank == 0 else 200) // 100)
+    found = gradients(wrapped, batch)
+    assert 0 < plan.checkpointed <= plan.layers, plan
+    assert all(torch.equal(a, b) for a, b in zip(wanted, found))
+    sys.stdout.write(f"{{plan.checkpointed}}\\n")  # one write
+    sys.stdout.flush()
+
+if __name__ == "__main__":
+    processes.start_processes(work, args=(int(sys.argv[1]), sys.argv[2]), nprocs=int(sys.argv[1]), start_method="spawn")
+"""
+
+if __name__ == "__main__":
+    unittest.main()
