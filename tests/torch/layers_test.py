@@ -83,6 +83,22 @@ class Layers(unittest.TestCase):
                 self.assertEqual(len(lines), ranks)
                 self.assertEqual(len(set(lines)), 1)
 
+    def test_the_example(self):
+        """The same losses with and without a budget, which holds."""
+        root = pathlib.Path(__file__).resolve().parents[2]
+        losses = []
+        for words in ([], ["80MiB"]):
+            done = subprocess.run([sys.executable, root / "examples/python/torch_gpt.py", root / "LICENSE", *words], capture_output=True, text=True, timeout=900)
+            self.assertEqual(done.returncode, 0, done.stderr[-2000:])
+            lines = [line for line in done.stdout.splitlines() if line.startswith("update")]
+            losses.append([line.split()[3].rstrip(",") for line in lines])
+            peak = float(next(line for line in lines if "peak" in line).split("peak ")[1].split()[0])
+            (self.assertLessEqual if words else self.assertGreater)(peak, 80)
+        self.assertEqual(losses[0], losses[1])
+        done = subprocess.run([sys.executable, root / "examples/python/torch_gpt.py", root / "LICENSE", "50MiB"], capture_output=True, text=True, timeout=900)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("micro-batches", done.stderr)
+
     def test_the_trainer(self):
         from transformers import Trainer, TrainingArguments
         model, batch = deep(2)

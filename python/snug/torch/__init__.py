@@ -8,11 +8,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from ._backend import Backend
-from ._checkpoint import LayerPlan, checkpoint
-from ._measure import Measured, measure
-from ._planning import Plan
-from ._region import RegionPlan
+import torch as _torch
+
+from .._errors import Error as _Error
+
+OLDEST, NEWEST = (2, 11), (2, 15)
+if not OLDEST <= tuple(map(int, _torch.__version__.split(".")[:2])) <= NEWEST:
+    raise _Error("unsupported", "torch", f"is {_torch.__version__}, and AOTAutograd's graphs were read for 2.11 to 2.15 alone", "pip install torch==2.15.0")
+
+from ._backend import Backend  # noqa: E402
+from ._checkpoint import LayerPlan, checkpoint  # noqa: E402
+from ._measure import Measured, measure  # noqa: E402
+from ._planning import Plan  # noqa: E402
+from ._region import RegionPlan  # noqa: E402
 
 
 def backend(memory: int | str, *, optimizer: Any = None, resident_bytes: int | str | None = None, grads: str = "accumulate", count: str = "workspace",

@@ -57,7 +57,8 @@ class Prices:
         self._is_changed = False
 
     def of(self, node: Node) -> Price:
-        key = f"{node.target}{_shown(node.args)}{_shown(node.kwargs)}"
+        name = node.target if isinstance(node.target, torch._ops.OpOverload) else getattr(node.target, "__qualname__", str(node.target))
+        key = f"{name}{_shown(node.args)}{_shown(node.kwargs)}"
         if key not in self._known:
             self._known[key] = self._measure(node)
             self._is_changed = True

@@ -161,12 +161,14 @@ class Resident:
 
 def count_resident(inputs: Iterable[Any], optimizer: torch.optim.Optimizer | None, resident_bytes: int, grads: str, device: torch.device) -> Resident:
     """`inputs`: of the graph, parameters and buffers among them. `grads`: "accumulate" counts `.grad` of every parameter that
-    is trained beside what the backward part makes; "none" does not."""
+    is trained beside what the backward part makes; "none" those alone that backward parts of other graphs may have made."""
     inputs = list(inputs)
     trained = [each for each in (*inputs, *parameters_of(optimizer)) if isinstance(each, torch.Tensor) and each.requires_grad and each.is_leaf]
     parameters = storages([*trained, *(each for each in inputs if isinstance(each, torch.nn.Parameter)), *parameters_of(optimizer)], device)
     others = {key: count for key, count in storages(inputs, device).items() if key not in parameters}
-    gradients = sum({id(each): each.numel() * each.element_size() for each in trained if each.device.type == device.type}.values())
+    new = {id(each): each.numel() * each.element_size() for each in trained if each.device.type == device.type}
+    mine = {id(each) for each in inputs}
+    there = sum(count for key, count in new.items() if grads == "accumulate" or key not in mine)
     update = update_bytes(optimizer, device) if optimizer is not None else Update()
-    return Resident(sum(parameters.values()), sum(others.values()), gradients if grads == "accumulate" else 0, update.states,
-                    library_bytes(device), resident_bytes, update.scratch, gradients)
+    return Resident(sum(parameters.values()), sum(others.values()), there, update.states,
+                    library_bytes(device), resident_bytes, update.scratch, sum(new.values()))
