@@ -13,7 +13,7 @@ from torch.nn import functional as F
 import snug
 import snug.torch
 
-WIDTH, HEADS, LAYERS, LENGTH, ROWS, UPDATES = 192, 6, 6, 128, 16, 20
+WIDTH, HEADS, LAYERS, LENGTH, ROWS, UPDATES = 192, 6, 6, 128, 16, 8
 
 
 class Block(nn.Module):
