@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch._dynamo.backends.common import aot_autograd
+from torch._subclasses.fake_tensor import DataDependentOutputException
 from torch.fx import GraphModule, Node
 from torch.multiprocessing.reductions import StorageWeakRef
 
@@ -191,8 +192,11 @@ class Compiled:
         self._args: Sequence[Any] | None = args  # while it is compiled
         compiler = aot_autograd(fw_compiler=self._compile_forward, bw_compiler=self._compile_backward, inference_compiler=self._compile_inference,
                                 partition_fn=self._partition, keep_inference_input_mutations=True)
-        with torch._functorch.config.patch(donated_buffer=False):  # nothing is written into what crosses, so it may be used again
-            self.run = compiler(module, list(args))
+        try:
+            with torch._functorch.config.patch(donated_buffer=False):  # nothing is written into what crosses, so it may be used again
+                self.run = compiler(module, list(args))
+        except DataDependentOutputException as error:
+            raise Error("unsupported", "graph", f"has a number of the host ({error})", "compile without dynamic=True, without .item()") from error
         self._args = None
         backend.parts.append(self)
 

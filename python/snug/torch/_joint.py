@@ -170,6 +170,8 @@ class Joint:
 
     def _add_resident(self, node: Node) -> None:
         self.names[node] = []
+        if not node.users and isinstance(node.meta.get("val"), (int, float, bool)):
+            return  # a size that Dynamo hands over, and that is a constant of this graph
         for each in tensors(node):
             if each is None:
                 continue
