@@ -23,19 +23,14 @@ std::string plan_verb(NetworkObject& object, Request& request) {
   return report_json(plan_network(object.network, owned.options), has_picture);
 }
 
+// `plan` is plan_levers or plan_allowed_levers.
+template <std::vector<LeverPlan> (*plan)(const Network&, const SessionOptions&,
+                                         const std::vector<std::string>&)>
 std::string levers_verb(NetworkObject& object, Request& request) {
   const std::vector<std::string> allow = texts_of(request.options, "allow");
   request.options.check_options();
   const OwnedOptions owned = owned_options(request);
-  const std::vector<LeverPlan> plans = plan_levers(object.network, owned.options, allow);
-  return with_text(to_json(plans), to_text(plans, resolve_memory(owned.options.memory)));
-}
-
-std::string allowed_levers_verb(NetworkObject& object, Request& request) {
-  const std::vector<std::string> allow = texts_of(request.options, "allow");
-  request.options.check_options();
-  const OwnedOptions owned = owned_options(request);
-  const std::vector<LeverPlan> plans = plan_allowed_levers(object.network, owned.options, allow);
+  const std::vector<LeverPlan> plans = plan(object.network, owned.options, allow);
   return with_text(to_json(plans), to_text(plans, resolve_memory(owned.options.memory)));
 }
 
@@ -113,8 +108,8 @@ std::string gradients_verb(NetworkObject& object, Request& request) {
 
 constexpr ObjectVerb<NetworkObject> kVerbs[] = {
     {"plan", plan_verb},
-    {"plan_levers", levers_verb},
-    {"plan_allowed_levers", allowed_levers_verb},
+    {"plan_levers", levers_verb<plan_levers>},
+    {"plan_allowed_levers", levers_verb<plan_allowed_levers>},
     {"fastest_levers", fastest_levers_verb},
     {"tensors_of", tensors_verb},
     {"explain", explain_verb},
