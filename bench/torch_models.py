@@ -1,4 +1,4 @@
-"""Models at the sizes users have, for bench/torch_budgets.py: (module, keyword arguments, what a row is called)."""
+"""Models at the sizes users have, for bench/torch_budgets.py: (module, keyword arguments of its forward)."""
 import torch
 
 import models

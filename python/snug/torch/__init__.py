@@ -20,6 +20,7 @@ from ._backend import Backend  # noqa: E402
 from ._checkpoint import LayerPlan, checkpoint  # noqa: E402
 from ._measure import Measured, measure  # noqa: E402
 from ._planning import Plan  # noqa: E402
+from ._planning import plan as _plan  # noqa: E402
 from ._region import RegionPlan  # noqa: E402
 
 
@@ -48,9 +49,7 @@ def plan(model: Any, batch: Any, *, memory: int | str | None = None, loss: Any =
     those of `backend`. With `memory` also the plan within it; raises snug.DoesNotFit where there is none, with the proof,
     `smallest_bytes`, and `ways` (snug.Way: micro-batches, autocast, frozen embeddings, 8-bit states), each planned.
     """
-    from ._planning import plan as planned
-
-    return planned(model, batch, memory=memory, loss=loss, optimizer=optimizer, resident_bytes=resident_bytes, grads=grads, count=count, graphs="one", differentiate=differentiate,
+    return _plan(model, batch, memory=memory, loss=loss, optimizer=optimizer, resident_bytes=resident_bytes, grads=grads, count=count, graphs="one", differentiate=differentiate,
                    effort=effort)
 
 

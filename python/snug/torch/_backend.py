@@ -72,7 +72,10 @@ class Backend:
         return _Region(self, without_gradients(module) if self.differentiate == "loss" else module)
 
     def prices(self, device: torch.device) -> Prices:
-        return self._prices.setdefault(str(device), Prices(device))
+        key = str(device)
+        if key not in self._prices:
+            self._prices[key] = Prices(device)
+        return self._prices[key]
 
     def waiting_bytes(self, args: Sequence[Any] = ()) -> int:
         """What forward parts have handed to backward parts that have not run, without what lies in `args`."""

@@ -20,6 +20,7 @@ from .._errors import DoesNotFit, Error
 from ._measure import measure
 from ._memory import bytes_of, shown
 from ._planning import call
+from ._prices import wait
 from ._resident import storages, update_bytes
 
 ROUNDS = 3
@@ -120,12 +121,12 @@ def _watched(modules: list[torch.nn.Module], device: torch.device) -> Iterator[l
         def look(module: torch.nn.Module, args: Any, words: Any, _: Any) -> None:
             kept.inputs = sum(storages([each for each in torch.utils._pytree.tree_leaves((args, words)) if isinstance(each, torch.Tensor) and each.is_floating_point()], device).values())
             args, words = torch.utils._pytree.tree_map_only(torch.Tensor, lambda leaf: leaf.detach().requires_grad_(leaf.is_floating_point()), (args, words))
-            _wait(device)
+            wait(device)
             start = time.perf_counter()
             with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(kept.pack, lambda nothing: nothing):
                 forward = module.__dict__.get(_ORIGINAL, module.forward)
                 result = forward(*args, **words)
-            _wait(device)
+            wait(device)
             kept.seconds = time.perf_counter() - start
             del result
             kept.held.clear()
@@ -139,11 +140,6 @@ def _watched(modules: list[torch.nn.Module], device: torch.device) -> Iterator[l
     finally:
         for handle in handles:
             handle.remove()
-
-
-def _wait(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
 
 
 def _step(model: Callable[..., Any], batch: Any, loss: Callable[[Any], Any] | None) -> None:

@@ -185,7 +185,7 @@ class Joint:
         """The id of a tensor that a node makes, and what its storage entry says: None where readers name the storage it lies in."""
         tensor = tensors(node)[number]
         assert tensor is not None
-        key, name = self._key(tensor), node.name if number == 0 else f"{node.name}.{number}"
+        key, name = self._key(tensor), _name_of(node, number)
         if key not in self.root:
             self.root[key] = name
             self.maker[name] = (node, number)
@@ -261,8 +261,8 @@ class Joint:
         """Of what an op makes, its own word for how much counts: tensors without memory are laid out by other code."""
         numbers = [i for i, each in enumerate(tensors(node)) if each is not None]
         for number, count in zip(numbers, storages):
-            name = next((name for name, maker in self.maker.items() if maker == (node, number)), None)
-            if name is not None:
+            name = _name_of(node, number)
+            if self.maker.get(name) == (node, number):
                 self.storages[name]["bytes"] = count
         node.meta["storage_bytes"] = storages
 
@@ -281,6 +281,11 @@ class Joint:
             self.nodes[node.name] = node
             self.ops.append({"id": node.name, "phase": "backward", "cost": 0, "inputs": [], "outputs": self.names[node], "recompute": False})
         self._unlisted = []
+
+
+def _name_of(node: Node, number: int) -> str:
+    """Of a tensor that a node makes."""
+    return node.name if number == 0 else f"{node.name}.{number}"
 
 
 def must_be_saved(node: Node) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
-from ._prices import watched_allocations
+from ._prices import peak_of, wait, watched_allocations
 from ._resident import storages
 
 
@@ -29,8 +29,8 @@ class measure:  # noqa: N801: a context manager
 
     def __enter__(self) -> Measured:
         self._result = Measured()
+        wait(self.device)
         if self.device.type == "cuda":
-            torch.cuda.synchronize(self.device)
             torch.cuda.reset_peak_memory_stats(self.device)
             self._result.start_bytes = torch.cuda.memory_stats(self.device)["requested_bytes.all.current"]
         else:
@@ -41,16 +41,12 @@ class measure:  # noqa: N801: a context manager
         return self._result
 
     def __exit__(self, *error: Any) -> None:
+        wait(self.device)
         if self.device.type == "cuda":
-            torch.cuda.synchronize(self.device)
             self._result.peak_bytes = torch.cuda.memory_stats(self.device)["requested_bytes.all.peak"]
             return
         self._watch.__exit__(*error)
-        now = peak = 0
-        for count in self._events:
-            now += count
-            peak = max(peak, now)
-        self._result.peak_bytes = self._result.start_bytes + peak
+        self._result.peak_bytes = self._result.start_bytes + peak_of(self._events)
 
 
 def _tensors() -> list[torch.Tensor]:

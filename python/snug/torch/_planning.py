@@ -15,8 +15,7 @@ from .._errors import DoesNotFit, Error, Way
 from ._backend import Backend, device_of, joint_of, without_gradients
 from ._joint import Joint
 from ._memory import shown
-from ._region import Allowance, RegionPlan, plan_region, with_bases
-from ._resident import count_resident
+from ._region import Allowance, RegionPlan, beside, plan_region, with_bases
 
 
 class _Found(Exception):
@@ -108,11 +107,12 @@ def joint_graph(model: Callable[..., Any], batch: Any, backend: Backend, loss: C
     return found[0]
 
 
-def price_list(joint: Joint, base: int, tangents: int, update: int, effort: str) -> list[dict[str, float]]:
-    points = solve.curve(with_bases(joint.problem(), base, tangents, Allowance(), 0), effort=effort)["points"]
+def price_list(backend: Backend, joint: Joint, args: list[Any]) -> list[dict[str, float]]:
+    resident, tangents = beside(backend, joint, args, device_of(args))
+    points = solve.curve(with_bases(joint.problem(), resident.total, tangents, Allowance(), 0), effort=backend.effort)["points"]
     rows: list[dict[str, float]] = []
     for point in points:
-        row = {"peak_bytes": max(point["peak_bytes"], update), "milliseconds": point["cost"], "overhead": point["overhead"]}
+        row = {"peak_bytes": max(point["peak_bytes"], resident.update_peak), "milliseconds": point["cost"], "overhead": point["overhead"]}
         if rows and rows[-1]["peak_bytes"] == row["peak_bytes"]:
             rows.pop()
         rows.append(row)
@@ -123,18 +123,14 @@ def plan(model: Callable[..., Any], batch: Any, *, memory: int | str | None, los
     backend = Backend(2**62 if memory is None else memory, **options)
     joint, args = joint_graph(model, batch, backend, loss)
     device = device_of(args)
+    region = None
     if memory is not None:
         try:
             region = plan_region(backend, joint, args, device, Allowance())
         except DoesNotFit as error:
             error.ways = tuple(sorted((way for way in _Search(model, batch, backend, loss).ways() if way is not None), key=lambda way: way.least_bytes))
             raise
-    else:
-        region = None
-    resident = count_resident(args, backend.optimizer, backend.resident_bytes, backend.grads, device)
-    tangents = sum(each.meta["val"].untyped_storage().nbytes() for each in joint.tangents)
-    rows = price_list(joint, resident.total, tangents, resident.update_peak, backend.effort)
-    return Plan(str(device), region, rows, sorted(set(backend.prices(device).estimated)))
+    return Plan(str(device), region, price_list(backend, joint, args), sorted(set(backend.prices(device).estimated)))
 
 
 # --- what would fit
@@ -150,9 +146,7 @@ class _Search:
         """None where it does not fit either."""
         backend = self.backend if backend is None else backend
         joint, args = joint_graph(self.model, self.batch if batch is None else batch, backend, self.loss)
-        resident = count_resident(args, backend.optimizer, backend.resident_bytes, backend.grads, device_of(args))
-        tangents = sum(each.meta["val"].untyped_storage().nbytes() for each in joint.tangents)
-        rows = price_list(joint, resident.total, tangents, resident.update_peak, backend.effort)
+        rows = price_list(backend, joint, args)
         fitting = [row for row in rows if row["peak_bytes"] <= backend.memory]
         if not fitting:
             return None

@@ -6,8 +6,8 @@ Every op is measured once a device, on operands of its own shapes, and remembere
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
-import math
 import operator
 import os
 import pathlib
@@ -44,13 +44,18 @@ def device_name(device: torch.device) -> str:
     return f"{model}, {torch.get_num_threads()} threads"
 
 
+def wait(device: torch.device) -> None:
+    """Until the device has done what it was told."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
 class Prices:
     """What ops cost. `estimated` has those that could not be measured."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
-        self.name = f"{device_name(device)}, PyTorch {torch.__version__}"
-        safe = "".join(each if each.isalnum() else "-" for each in self.name)
+        safe = "".join(each if each.isalnum() else "-" for each in f"{device_name(device)}, PyTorch {torch.__version__}")
         self.path = cache_folder() / f"{safe}.json"
         self.estimated: list[str] = []
         self._known: dict[str, Price | None] = self._read()
@@ -108,28 +113,24 @@ class Prices:
         times: list[float] = []
         repeats = 1
         while len(times) < 3 or (len(times) < 20 and sum(times) * repeats < 0.01):
-            self._wait()
+            wait(self.device)
             start = time.perf_counter()
             for _ in range(repeats):
                 run()
-            self._wait()
+            wait(self.device)
             times.append((time.perf_counter() - start) / repeats)
             if self.device.type == "cuda" and repeats == 1 and times[0] < 1e-3:
                 repeats, times = 10, []  # one launch is mostly waiting
         return min(times)
 
-    def _wait(self) -> None:
-        if self.device.type == "cuda":
-            torch.cuda.synchronize(self.device)
-
     def _scratch(self, run: Any) -> int:
         """Bytes at the op's own peak beside what it returns."""
         if self.device.type == "cuda":
-            self._wait()
+            wait(self.device)
             torch.cuda.reset_peak_memory_stats(self.device)
             before = torch.cuda.memory_stats(self.device)["requested_bytes.all.current"]
             result = run()
-            self._wait()
+            wait(self.device)
             after = torch.cuda.memory_stats(self.device)
             return max(0, after["requested_bytes.all.peak"] - max(before, after["requested_bytes.all.current"]))
         peak, kept = allocated_on_cpu(run)
@@ -158,11 +159,11 @@ def allocated_on_cpu(run: Any) -> tuple[int, int]:
     with watched_allocations() as events:
         result = run()
     del result
-    now = peak = 0
-    for count in events:
-        now += count
-        peak = max(peak, now)
-    return peak, now
+    return peak_of(events), sum(events)
+
+
+def peak_of(events: list[int]) -> int:
+    return max(itertools.accumulate(events, initial=0))
 
 
 def _shown(arg: Any) -> str:
@@ -214,4 +215,4 @@ def _made_up(value: Any, device: torch.device) -> Any:
 
 def _estimate(node: Node) -> float:
     moved = sum(size_of(each) for part in [node, *node.all_input_nodes] for each in tensors(part) if each is not None)
-    return math.fsum([moved / BYTES_PER_MS, MS_PER_CALL])
+    return moved / BYTES_PER_MS + MS_PER_CALL

@@ -112,14 +112,19 @@ def with_bases(problem: dict[str, Any], base: int, tangents: int, allowance: All
     return {**problem, "boundary": {**problem["boundary"], "forward_base_bytes": base, "backward_base_bytes": base + tangents, "between_bytes": between}}
 
 
+def beside(backend: Any, joint: Joint, args: Sequence[Any], device: torch.device) -> tuple[Resident, int]:
+    """What a graph has in memory beside what its ops make: what is resident, and the bytes of its tangents."""
+    resident = count_resident(args, backend.optimizer, backend.resident_bytes, backend.grads, device)
+    return resident, sum(each.meta["val"].untyped_storage().nbytes() for each in joint.tangents)
+
+
 def plan_region(backend: Any, joint: Joint, args: Sequence[Any], device: torch.device, allowance: Allowance, *, is_smallest: bool = False) -> RegionPlan:
     """With `is_smallest` that of the smallest peak that is found.
 
     Raises DoesNotFit, with the proof, where no schedule is within the bytes that are left, or the update is not.
     """
     memory = backend.memory
-    resident = count_resident(args, backend.optimizer, backend.resident_bytes, backend.grads, device)
-    tangents = sum(each.meta["val"].untyped_storage().nbytes() for each in joint.tangents)
+    resident, tangents = beside(backend, joint, args, device)
     problem = with_bases(joint.problem(), resident.total, tangents, allowance, memory)
     if resident.update_peak > memory:
         peak = max(resident.update_peak, smallest_report(problem, backend.effort)["peak_bytes"])
