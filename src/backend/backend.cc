@@ -39,6 +39,10 @@ std::unique_ptr<Kernel> Backend::create_fused(const NodeSpec& spec, int32_t /*co
   SNUG_CHECK(false, "this backend fuses no " + *spec.op->name);
 }
 
+std::unique_ptr<Kernel> Backend::create_row_program(std::span<const RowNode> nodes) const {
+  SNUG_CHECK(false, "this backend has no row programs, not of " + *nodes.front().spec.op->name);
+}
+
 std::string kernel_key_of(const NodeSpec& spec) {
   return signature_of(spec) + attributes_of(spec, true);
 }

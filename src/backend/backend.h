@@ -7,10 +7,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "backend/queue.h"
+#include "base/row_form.h"
 #include "graph/graph.h"
 
 namespace snug {
@@ -47,6 +49,21 @@ struct KernelChoice {
     int64_t scratch_bytes = 0;
     double seconds = 0;
   } fused = {};
+  RowForm row_form = {};  // by the node's inputs and outputs; its scratch is in place of the above
+};
+
+/// Where an operand of a node of a row program is: among those of the launch, or in a buffer of the
+/// program's own, of which only the piece in work is ever there.
+struct RowOperand {
+  enum class Place : uint8_t { absent, input, output, buffer };
+  Place place = Place::absent;
+  int32_t index = 0;
+  bool operator==(const RowOperand&) const = default;
+};
+struct RowNode {
+  NodeSpec spec;
+  std::vector<RowOperand> inputs;
+  std::vector<RowOperand> outputs;
 };
 
 /// How products of at most so many rows would rather have their weights (ops/packed_matmul): in
@@ -91,6 +108,11 @@ class Backend {
   /// outputs of all of them, one node behind the other.
   [[nodiscard]] virtual std::unique_ptr<Kernel> create_fused(const NodeSpec& spec,
                                                              int32_t count) const;
+  /// The kernel of nodes with a row form, one after the other (base/row_form.h), with the bits that
+  /// they have by themselves. Its scratch: the buffers of all its operands, in the order of their
+  /// numbers, then the scratch of every node, each rounded up to the alignment.
+  [[nodiscard]] virtual std::unique_ptr<Kernel> create_row_program(
+      std::span<const RowNode> nodes) const;
   /// For one run; the backend outlives it.
   [[nodiscard]] virtual std::unique_ptr<Queue> create_queue() const = 0;
 };

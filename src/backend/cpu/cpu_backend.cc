@@ -12,6 +12,7 @@
 
 #include "backend/cpu/onednn.h"
 #include "backend/cpu/product/panels.h"
+#include "backend/cpu/row_kernel.h"
 #include "backend/cpu/widened.h"
 #include "backend/host_queue.h"
 #include "backend/type_signature.h"
@@ -91,7 +92,8 @@ class CpuBackend final : public Backend {
             .far_seconds = time.far_seconds,
             .uncertainty = context_.profile.uncertainty(kind),
             .rate = kind,
-            .fused = fused_choice(kernel, spec, time.seconds)};
+            .fused = fused_choice(kernel, spec, time.seconds),
+            .row_form = kernel.row_form == nullptr ? RowForm{} : kernel.row_form(spec, context_)};
   }
 
   [[nodiscard]] std::unique_ptr<Kernel> create(const NodeSpec& spec) const override {
@@ -107,6 +109,13 @@ class CpuBackend final : public Backend {
     const CpuKernelDef* kernel = find(spec);
     SNUG_CHECK(kernel != nullptr && kernel->fused != nullptr, "no fused kernel");
     return kernel->fused->create(spec, context_, count);
+  }
+
+  [[nodiscard]] std::unique_ptr<Kernel> create_row_program(
+      std::span<const RowNode> nodes) const override {
+    std::vector<std::unique_ptr<Kernel>> kernels;
+    for (const RowNode& node : nodes) kernels.push_back(create(node.spec));
+    return make_row_program(nodes, std::move(kernels));
   }
 
   [[nodiscard]] std::unique_ptr<Queue> create_queue() const override {

@@ -43,39 +43,44 @@ HWY_INLINE double row_sum(const T* src, int64_t count) {
   return total;
 }
 
-// dst[j] = sum over rows of src[row, j] for at most 512 columns: eight rows as a tree, 128 rows in
-// float, those in double.
+// group[j] += sum over rows of src[row, j], eight rows as a tree.
 template <class T>
-HWY_INLINE void column_sums(const T* src, int64_t stride, int64_t rows, int64_t cols, double* dst) {
+HWY_INLINE void add_rows(const T* src, int64_t stride, int64_t rows, int64_t cols, float* group) {
   const F32 d;
   const int64_t step = lanes_f32();
+  int64_t r = 0;
+  for (; r + kRowsOfTree <= rows; r += kRowsOfTree) {
+    const T* p = src + r * stride;
+    int64_t j = 0;
+    for (; j + step <= cols; j += step) {
+      const auto row = [&](int64_t i) HWY_ATTR { return load_at(p, i * stride + j, -1); };
+      const auto s01 = hn::Add(row(0), row(1));
+      const auto s23 = hn::Add(row(2), row(3));
+      const auto s45 = hn::Add(row(4), row(5));
+      const auto s67 = hn::Add(row(6), row(7));
+      const auto sum = hn::Add(hn::Add(s01, s23), hn::Add(s45, s67));
+      hn::StoreU(hn::Add(hn::LoadU(d, group + j), sum), d, group + j);
+    }
+    for (; j < cols; ++j) {
+      float sum = 0;
+      for (int64_t i = 0; i < kRowsOfTree; ++i) sum += to_f32(p[i * stride + j]);
+      group[j] += sum;
+    }
+  }
+  for (; r < rows; ++r) {
+    for (int64_t j = 0; j < cols; ++j) group[j] += to_f32(src[r * stride + j]);
+  }
+}
+
+// dst[j] = sum over rows of src[row, j] for at most 512 columns: a group of rows in float, groups
+// in double.
+template <class T>
+HWY_INLINE void column_sums(const T* src, int64_t stride, int64_t rows, int64_t cols, double* dst) {
   HWY_ALIGN float group[512];
   for (int64_t j = 0; j < cols; ++j) dst[j] = 0;
-  for (int64_t begin = 0; begin < rows; begin += 128) {
-    const int64_t end = HWY_MIN(rows, begin + 128);
+  for (int64_t begin = 0; begin < rows; begin += kRowsOfGroup) {
     for (int64_t j = 0; j < cols; ++j) group[j] = 0;
-    int64_t r = begin;
-    for (; r + 8 <= end; r += 8) {
-      const T* p = src + r * stride;
-      int64_t j = 0;
-      for (; j + step <= cols; j += step) {
-        const auto row = [&](int64_t i) HWY_ATTR { return load_at(p, i * stride + j, -1); };
-        const auto s01 = hn::Add(row(0), row(1));
-        const auto s23 = hn::Add(row(2), row(3));
-        const auto s45 = hn::Add(row(4), row(5));
-        const auto s67 = hn::Add(row(6), row(7));
-        const auto sum = hn::Add(hn::Add(s01, s23), hn::Add(s45, s67));
-        hn::StoreU(hn::Add(hn::LoadU(d, group + j), sum), d, group + j);
-      }
-      for (; j < cols; ++j) {
-        float sum = 0;
-        for (int64_t i = 0; i < 8; ++i) sum += to_f32(p[i * stride + j]);
-        group[j] += sum;
-      }
-    }
-    for (; r < end; ++r) {
-      for (int64_t j = 0; j < cols; ++j) group[j] += to_f32(src[r * stride + j]);
-    }
+    add_rows(src + begin * stride, stride, HWY_MIN(kRowsOfGroup, rows - begin), cols, group);
     for (int64_t j = 0; j < cols; ++j) dst[j] += static_cast<double>(group[j]);
   }
 }
@@ -84,6 +89,9 @@ HWY_INLINE void column_sums(const T* src, int64_t stride, int64_t rows, int64_t 
   double row_sum_##name(const T* src, int64_t count) { return row_sum(src, count); }               \
   void column_sums_##name(const T* src, int64_t stride, int64_t rows, int64_t cols, double* dst) { \
     column_sums(src, stride, rows, cols, dst);                                                     \
+  }                                                                                                \
+  void add_rows_##name(const T* src, int64_t rows, int64_t cols, float* group) {                   \
+    add_rows(src, cols, rows, cols, group);                                                        \
   }
 SNUG_SUMS(float, f32)
 SNUG_SUMS(Bf16, bf16)
@@ -124,6 +132,9 @@ HWY_EXPORT(row_sum_f16);
 HWY_EXPORT(column_sums_f32);
 HWY_EXPORT(column_sums_bf16);
 HWY_EXPORT(column_sums_f16);
+HWY_EXPORT(add_rows_f32);
+HWY_EXPORT(add_rows_bf16);
+HWY_EXPORT(add_rows_f16);
 HWY_EXPORT(block_squares);
 
 namespace {
@@ -135,16 +146,19 @@ template <>
 struct Sums<float> {
   static auto rows() { return HWY_DYNAMIC_DISPATCH(row_sum_f32); }
   static auto columns() { return HWY_DYNAMIC_DISPATCH(column_sums_f32); }
+  static auto added_rows() { return HWY_DYNAMIC_DISPATCH(add_rows_f32); }
 };
 template <>
 struct Sums<Bf16> {
   static auto rows() { return HWY_DYNAMIC_DISPATCH(row_sum_bf16); }
   static auto columns() { return HWY_DYNAMIC_DISPATCH(column_sums_bf16); }
+  static auto added_rows() { return HWY_DYNAMIC_DISPATCH(add_rows_bf16); }
 };
 template <>
 struct Sums<F16> {
   static auto rows() { return HWY_DYNAMIC_DISPATCH(row_sum_f16); }
   static auto columns() { return HWY_DYNAMIC_DISPATCH(column_sums_f16); }
+  static auto added_rows() { return HWY_DYNAMIC_DISPATCH(add_rows_f16); }
 };
 
 constexpr int64_t kRowSegment = 65536;   // elements of a long row that one task sums
@@ -327,6 +341,61 @@ void reduce_sum(int threads, const Reduction& plan, DType dtype, const std::byte
   } else {
     sum_of(threads, plan, reinterpret_cast<const float*>(src), dst, scale, scratch);
   }
+}
+
+bool is_summed_by_rows(const Reduction& plan) {
+  if (plan.is_general || plan.outer != 1 || plan.inner == 1 || plan.outputs == 0) return false;
+  const int64_t parts = row_parts(plan);
+  return plan.reduced > 0 && (parts == 1 || plan.reduced % (parts * kRowsOfGroup) == 0);
+}
+
+int64_t row_groups(const Reduction& plan) {
+  return (plan.reduced + kRowsOfGroup - 1) / kRowsOfGroup;
+}
+
+namespace {
+
+template <class T>
+void add_rows_of(const Reduction& plan, const T* src, int64_t first, int64_t rows, float* groups) {
+  const auto add = Sums<T>::added_rows();
+  for (int64_t row = first; row < first + rows;) {
+    float* group = groups + row / kRowsOfGroup * plan.inner;
+    if (row % kRowsOfGroup == 0) std::fill_n(group, plan.inner, 0.0F);
+    const int64_t count = std::min(first + rows, (row / kRowsOfGroup + 1) * kRowsOfGroup) - row;
+    add(src + (row - first) * plan.inner, count, plan.inner, group);
+    row += count;
+  }
+}
+
+}  // namespace
+
+void add_rows(const Reduction& plan, DType dtype, const std::byte* src, int64_t first, int64_t rows,
+              float* groups) noexcept {
+  if (dtype == DType::bf16) {
+    add_rows_of(plan, reinterpret_cast<const Bf16*>(src), first, rows, groups);
+  } else if (dtype == DType::f16) {
+    add_rows_of(plan, reinterpret_cast<const F16*>(src), first, rows, groups);
+  } else {
+    add_rows_of(plan, reinterpret_cast<const float*>(src), first, rows, groups);
+  }
+}
+
+void sum_groups(int threads, const Reduction& plan, const float* groups, float* dst,
+                double scale) noexcept {
+  const int64_t parts = row_parts(plan);
+  const int64_t count = row_groups(plan);
+  parallel_for(threads, plan.inner, grain_of(count), [&](int64_t begin, int64_t end) {
+    for (int64_t j = begin; j < end; ++j) {
+      double total = 0;
+      for (int64_t part = 0; part < parts; ++part) {
+        double sum = 0;
+        for (int64_t i = count * part / parts; i < count * (part + 1) / parts; ++i)
+          sum += static_cast<double>(groups[i * plan.inner + j]);
+        total = parts == 1 ? sum : total + sum;
+      }
+      dst[j] = static_cast<float>(scale * total);
+    }
+  });
 }
 
 void reduce_max_f32(int threads, const Reduction& plan, const float* src, float* dst) noexcept {

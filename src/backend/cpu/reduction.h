@@ -31,6 +31,21 @@ struct Reduction {
 /// dst = scale * sum of floating elements that are stored as `dtype`. An empty sum is 0.
 void reduce_sum(int threads, const Reduction& plan, DType dtype, const std::byte* src, float* dst,
                 double scale, std::byte* scratch) noexcept;
+
+/// The same over the rows of a matrix, a piece of rows at a time: `groups` has a row for each
+/// kRowsOfGroup rows, to which add_rows() adds rows in their order (a piece begins at a multiple of
+/// kRowsOfTree, rows of one group come from one thread); then sum_groups() sums them. The bits of
+/// reduce_sum().
+inline constexpr int64_t kRowsOfTree = 8;
+inline constexpr int64_t kRowsOfGroup = 128;
+[[nodiscard]] bool is_summed_by_rows(const Reduction& plan);
+[[nodiscard]] int64_t row_groups(const Reduction& plan);
+/// `src`: row `first` and those behind it.
+void add_rows(const Reduction& plan, DType dtype, const std::byte* src, int64_t first, int64_t rows,
+              float* groups) noexcept;
+void sum_groups(int threads, const Reduction& plan, const float* groups, float* dst,
+                double scale) noexcept;
+
 /// NaN wins. The reduced dimensions are not empty.
 void reduce_max_f32(int threads, const Reduction& plan, const float* src, float* dst) noexcept;
 

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "backend/cpu/half_rows.h"
+#include "backend/cpu/row_kernel.h"
 #include "backend/cpu/weight_rows.h"
 #include "ops/elementwise/elementwise_cpu.h"
 
@@ -15,15 +16,6 @@ namespace {
 
 // One piece of an operand as f32: 16 KiB, which stay in the first-level cache.
 using Buffer = std::array<float, kElementwiseChunk>;
-
-// Pieces [begin, end) of at most kElementwiseChunk elements.
-template <class Body>
-void for_each_small_piece(int threads, int64_t n, const Body& body) {
-  parallel_for(threads, n, kElementwiseChunk, [&](int64_t begin, int64_t end) {
-    for (int64_t at = begin; at < end; at += kElementwiseChunk)
-      body(at, std::min(kElementwiseChunk, end - at));
-  });
-}
 
 // The parts [begin, end) of n elements.
 template <class Body>
@@ -37,59 +29,116 @@ BroadcastPlan plan_of(const NodeSpec& spec) {
   return plan_broadcast(spec.outputs[0].shape, operands);
 }
 
+// Of operands that have the output's shape but for its first dims or for all of them. Where all
+// have it, rows are cache lines.
+RowForm row_form(const NodeSpec& spec, const CpuContext& context) {
+  const BroadcastPlan plan = plan_of(spec);
+  RowForm form{.threads = context.threads};
+  if (plan.rank > 2 || plan.rows == 0 || plan.row_size() == 0) return form;
+  constexpr int64_t kLine = 16;
+  const bool is_flat = plan.rank == 1;
+  const int64_t size = is_flat ? (plan.row_size() % kLine == 0 ? kLine : 1) : plan.row_size();
+  form.grid.rows = is_flat ? plan.row_size() / size : plan.dims[0];
+  for (size_t i = 0; i < spec.inputs.size(); ++i) {
+    const int64_t elements = is_flat ? plan.step(i) * size : plan.strides[i][0];
+    form.inputs.push_back(elements * element_bytes(spec.inputs[i].dtype));
+  }
+  form.outputs.push_back(size * element_bytes(spec.outputs[0].dtype));
+  return form;
+}
+
+// Elements of a row of the output.
+int64_t row_size(const RowForm& form, const NodeSpec& spec) {
+  return form.outputs[0] / element_bytes(spec.outputs[0].dtype);
+}
+
+// Elements [at, at + count) of n, at most kElementwiseChunk of them.
+template <class Body>
+void for_each_buffer(int64_t n, const Body& body) {
+  for (int64_t at = 0; at < n; at += kElementwiseChunk)
+    body(at, std::min(kElementwiseChunk, n - at));
+}
+
+std::unique_ptr<Kernel> nothing_to_do() {
+  return make_kernel([](const Launch&) { return ErrorCode::ok; });
+}
+
 std::unique_ptr<Kernel> create_unary(const NodeSpec& spec, const CpuContext& context) {
   const std::string& op = *spec.op->name;
   const UnaryRow row = find_unary_row(op, op == "gelu" ? spec.attrs.text("approximate") : "");
   const float factor = op == "scale" ? static_cast<float>(spec.attrs.real("factor")) : 1.0F;
   const FloatRows rows(spec.outputs[0].dtype);
-  return make_kernel(
-      [=, n = element_count(spec.outputs[0]), threads = context.threads](const Launch& launch) {
-        for_each_small_piece(threads, n, [&](int64_t at, int64_t count) {
-          Buffer buffer;
-          const float* x = rows.read(launch.inputs[0], at, count, buffer.data());
-          float* y = rows.place(launch.outputs[0], at, buffer.data());
-          row(x, y, count, factor);
-          rows.write(y, launch.outputs[0], at, count);
-        });
-        return ErrorCode::ok;
-      });
+  RowForm form = row_form(spec, context);
+  if (!form.is_given()) return nothing_to_do();
+  return make_row_kernel(form, [=, size = row_size(form, spec)](const RowPiece& piece) {
+    for_each_buffer(piece.rows() * size, [&](int64_t at, int64_t count) {
+      Buffer buffer;
+      const float* x = rows.read(piece.inputs[0], at, count, buffer.data());
+      float* y = rows.place(piece.outputs[0], at, buffer.data());
+      row(x, y, count, factor);
+      rows.write(y, piece.outputs[0], at, count);
+    });
+  });
 }
 
 std::unique_ptr<Kernel> create_grad(const NodeSpec& spec, const CpuContext& context) {
   const std::string& op = *spec.op->name;
   const GradRow row = find_grad_row(op, op == "gelu_grad" ? spec.attrs.text("approximate") : "");
   const FloatRows rows(spec.outputs[0].dtype);
-  return make_kernel(
-      [=, n = element_count(spec.outputs[0]), threads = context.threads](const Launch& launch) {
-        for_each_small_piece(threads, n, [&](int64_t at, int64_t count) {
-          Buffer first;
-          Buffer second;
-          const float* saved = rows.read(launch.inputs[0], at, count, first.data());
-          const float* dy = rows.read(launch.inputs[1], at, count, second.data());
-          float* dx = rows.place(launch.outputs[0], at, first.data());
-          row(saved, dy, dx, count);
-          rows.write(dx, launch.outputs[0], at, count);
-        });
-        return ErrorCode::ok;
-      });
+  RowForm form = row_form(spec, context);
+  if (!form.is_given()) return nothing_to_do();
+  return make_row_kernel(form, [=, size = row_size(form, spec)](const RowPiece& piece) {
+    for_each_buffer(piece.rows() * size, [&](int64_t at, int64_t count) {
+      Buffer first;
+      Buffer second;
+      const float* saved = rows.read(piece.inputs[0], at, count, first.data());
+      const float* dy = rows.read(piece.inputs[1], at, count, second.data());
+      float* dx = rows.place(piece.outputs[0], at, first.data());
+      row(saved, dy, dx, count);
+      rows.write(dx, piece.outputs[0], at, count);
+    });
+  });
 }
 
 std::unique_ptr<Kernel> create_binary(const NodeSpec& spec, const CpuContext& context) {
   const BinaryRow row = find_binary_row(*spec.op->name);
   const FloatRows rows(spec.outputs[0].dtype);
-  return make_kernel([=, plan = plan_of(spec), threads = context.threads](const Launch& launch) {
+  const BroadcastPlan plan = plan_of(spec);
+  // n elements of a row of the output from `at` on; operands from these offsets on.
+  const auto compute = [=](std::span<const std::byte* const> inputs, std::byte* output,
+                           const std::array<int64_t, 2>& offsets, int64_t at, int64_t n) {
+    Buffer first;
+    Buffer second;
+    const auto operand = [&](size_t i, Buffer& buffer) {
+      return rows.read(inputs[i], offsets[i], plan.step(i) == 0 ? 1 : n, buffer.data());
+    };
+    const float* a = operand(0, first);
+    const float* b = operand(1, second);
+    // A single number is still read while the row is written.
+    float* y = rows.place(output, at, (plan.step(0) == 0 ? second : first).data());
+    row(a, plan.step(0), b, plan.step(1), y, n);
+    rows.write(y, output, at, n);
+  };
+  RowForm form = row_form(spec, context);
+  if (form.is_given()) {
+    // Operands of one shape are one row, whatever piece of it.
+    const bool is_flat = plan.rank == 1;
+    const int64_t size = row_size(form, spec);
+    return make_row_kernel(form, [=](const RowPiece& piece) {
+      const int64_t n = is_flat ? piece.rows() * size : size;
+      for (int64_t line = 0; line < (is_flat ? 1 : piece.rows()); ++line) {
+        for_each_buffer(n, [&](int64_t at, int64_t count) {
+          std::array<int64_t, 2> offsets{};
+          for (size_t i = 0; i < 2; ++i)
+            offsets[i] = (is_flat ? 0 : line * plan.strides[i][0]) + at * plan.step(i);
+          compute(piece.inputs, piece.outputs[0], offsets, line * n + at, count);
+        });
+      }
+    });
+  }
+  return make_kernel([=, threads = context.threads](const Launch& launch) {
     for_each_piece(plan, threads, [&](const auto& offsets, int64_t at, int64_t n) {
-      Buffer first;
-      Buffer second;
-      const auto operand = [&](size_t i, Buffer& buffer) {
-        return rows.read(launch.inputs[i], offsets[i], plan.step(i) == 0 ? 1 : n, buffer.data());
-      };
-      const float* a = operand(0, first);
-      const float* b = operand(1, second);
-      // A single number is still read while the row is written.
-      float* y = rows.place(launch.outputs[0], at, (plan.step(0) == 0 ? second : first).data());
-      row(a, plan.step(0), b, plan.step(1), y, n);
-      rows.write(y, launch.outputs[0], at, n);
+      compute(launch.inputs, launch.outputs[0], {offsets[0], offsets[1]}, at, n);
     });
     return ErrorCode::ok;
   });
@@ -205,15 +254,11 @@ std::unique_ptr<Kernel> create_cast(const NodeSpec& spec, const CpuContext& cont
 
 // Between f32 and 16 bits.
 std::unique_ptr<Kernel> create_half_cast(const NodeSpec& spec, const CpuContext& context) {
-  const DType from = spec.inputs[0].dtype;
-  const DType to = spec.outputs[0].dtype;
-  return make_kernel([row = find_cast_row(from, to), n = element_count(spec.outputs[0]),
-                      from_bytes = element_bytes(from), to_bytes = element_bytes(to),
-                      threads = context.threads](const Launch& launch) {
-    for_each_chunk(threads, n, [&](int64_t begin, int64_t end) {
-      row(launch.inputs[0] + begin * from_bytes, launch.outputs[0] + begin * to_bytes, end - begin);
-    });
-    return ErrorCode::ok;
+  RowForm form = row_form(spec, context);
+  if (!form.is_given()) return nothing_to_do();
+  return make_row_kernel(form, [row = find_cast_row(spec.inputs[0].dtype, spec.outputs[0].dtype),
+                                size = row_size(form, spec)](const RowPiece& piece) {
+    row(piece.inputs[0], piece.outputs[0], piece.rows() * size);
   });
 }
 
@@ -249,27 +294,29 @@ constexpr const char* kTwo = "f32|bf16|f16 f32|bf16|f16 -> f32|bf16|f16";
 
 std::span<const CpuKernelDef> elementwise_cpu_kernels() {
   static const CpuKernelDef kernels[] = {
-      {"add", "simd:add", kTwo, broadcast_reason, no_scratch, create_binary},
-      {"sub", "simd:sub", kTwo, broadcast_reason, no_scratch, create_binary},
-      {"mul", "simd:mul", kTwo, broadcast_reason, no_scratch, create_binary},
-      {"div", "simd:div", kTwo, broadcast_reason, no_scratch, create_binary},
-      {"neg", "simd:neg", kOne, always, no_scratch, create_unary},
-      {"exp", "simd:exp", kOne, always, no_scratch, create_unary},
-      {"log", "simd:log", kOne, always, no_scratch, create_unary},
-      {"sqrt", "simd:sqrt", kOne, always, no_scratch, create_unary},
-      {"rsqrt", "simd:rsqrt", kOne, always, no_scratch, create_unary},
-      {"tanh", "simd:tanh", kOne, always, no_scratch, create_unary},
-      {"erf", "simd:erf", kOne, always, no_scratch, create_unary},
-      {"sigmoid", "simd:sigmoid", kOne, always, no_scratch, create_unary},
-      {"relu", "simd:relu", kOne, always, no_scratch, create_unary},
-      {"gelu", "simd:gelu", kOne, always, no_scratch, create_unary},
-      {"relu_grad", "simd:relu_grad", kTwo, always, no_scratch, create_grad},
-      {"gelu_grad", "simd:gelu_grad", kTwo, always, no_scratch, create_grad},
-      {"scale", "simd:scale", kOne, always, no_scratch, create_unary},
+      {"add", "simd:add", kTwo, broadcast_reason, no_scratch, create_binary, "", nullptr, row_form},
+      {"sub", "simd:sub", kTwo, broadcast_reason, no_scratch, create_binary, "", nullptr, row_form},
+      {"mul", "simd:mul", kTwo, broadcast_reason, no_scratch, create_binary, "", nullptr, row_form},
+      {"div", "simd:div", kTwo, broadcast_reason, no_scratch, create_binary, "", nullptr, row_form},
+      {"neg", "simd:neg", kOne, always, no_scratch, create_unary, "", nullptr, row_form},
+      {"exp", "simd:exp", kOne, always, no_scratch, create_unary, "", nullptr, row_form},
+      {"log", "simd:log", kOne, always, no_scratch, create_unary, "", nullptr, row_form},
+      {"sqrt", "simd:sqrt", kOne, always, no_scratch, create_unary, "", nullptr, row_form},
+      {"rsqrt", "simd:rsqrt", kOne, always, no_scratch, create_unary, "", nullptr, row_form},
+      {"tanh", "simd:tanh", kOne, always, no_scratch, create_unary, "", nullptr, row_form},
+      {"erf", "simd:erf", kOne, always, no_scratch, create_unary, "", nullptr, row_form},
+      {"sigmoid", "simd:sigmoid", kOne, always, no_scratch, create_unary, "", nullptr, row_form},
+      {"relu", "simd:relu", kOne, always, no_scratch, create_unary, "", nullptr, row_form},
+      {"gelu", "simd:gelu", kOne, always, no_scratch, create_unary, "", nullptr, row_form},
+      {"relu_grad", "simd:relu_grad", kTwo, always, no_scratch, create_grad, "", nullptr, row_form},
+      {"gelu_grad", "simd:gelu_grad", kTwo, always, no_scratch, create_grad, "", nullptr, row_form},
+      {"scale", "simd:scale", kOne, always, no_scratch, create_unary, "", nullptr, row_form},
       {"where", "plain:where", kWhere, broadcast_reason, no_scratch, create_where},
       {"cast", "plain:cast", "f32|i32|bool -> f32|i32|bool", always, no_scratch, create_cast},
-      {"cast", "simd:cast", "f32 -> bf16|f16", always, no_scratch, create_half_cast},
-      {"cast", "simd:cast", "bf16|f16 -> f32", always, no_scratch, create_half_cast},
+      {"cast", "simd:cast", "f32 -> bf16|f16", always, no_scratch, create_half_cast, "", nullptr,
+       row_form},
+      {"cast", "simd:cast", "bf16|f16 -> f32", always, no_scratch, create_half_cast, "", nullptr,
+       row_form},
       {"cast", "simd:cast", "bf16x8 -> f32", always, no_scratch, create_weight_cast},
       {"equal", "plain:equal", "f32|i32 f32|i32 -> bool", broadcast_reason, no_scratch,
        create_comparison<std::equal_to>},

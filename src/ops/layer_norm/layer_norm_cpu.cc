@@ -89,6 +89,7 @@ HWY_AFTER_NAMESPACE();
 
 #include "backend/cpu/half_rows.h"
 #include "backend/cpu/kernel.h"
+#include "backend/cpu/row_kernel.h"
 #include "base/threads.h"
 
 namespace snug {
@@ -121,15 +122,20 @@ Norm norm_of(const NodeSpec& spec) {
   return norm;
 }
 
-int64_t row_grain(const Norm& norm) {
-  return std::max<int64_t>(1, kWorthAThreadElements / norm.columns);
-}
-
 // Rows in 16 bits are copied to f32, one a thread.
 int64_t forward_scratch(const NodeSpec& spec, const CpuContext& context) {
   if (!FloatRows(spec.inputs[0].dtype).is_half()) return 0;
+  return context.threads * norm_of(spec).columns * kFloatBytes;
+}
+
+RowForm forward_form(const NodeSpec& spec, const CpuContext& context) {
   const Norm norm = norm_of(spec);
-  return parallel_parts(context.threads, norm.rows, row_grain(norm)) * norm.columns * kFloatBytes;
+  const int64_t row_bytes = norm.columns * element_bytes(spec.inputs[0].dtype);
+  return {.grid = {.rows = norm.rows},
+          .inputs = {row_bytes, 0, 0},
+          .outputs = {row_bytes, kFloatBytes, kFloatBytes},
+          .scratch_bytes = forward_scratch(spec, context),
+          .threads = context.threads};
 }
 
 std::unique_ptr<Kernel> create_forward(const NodeSpec& spec, const CpuContext& context) {
@@ -137,25 +143,21 @@ std::unique_ptr<Kernel> create_forward(const NodeSpec& spec, const CpuContext& c
   const double eps = spec.attrs.real("eps");
   const auto row_fn = HWY_DYNAMIC_DISPATCH(layer_norm_row);
   const FloatRows rows(spec.inputs[0].dtype);
-  return make_kernel([=, threads = context.threads](const Launch& launch) {
-    const float* gamma = input<float>(launch, 1);
-    const float* beta = input<float>(launch, 2);
-    auto* mean = output<float>(launch, 1);
-    auto* rstd = output<float>(launch, 2);
-    parallel_parts_for(threads, norm.rows, row_grain(norm),
-                       [&](int part, int64_t begin, int64_t end) {
-                         float* buffer = nullptr;
-                         if (rows.is_half())
-                           buffer = scratch_at<float>(launch) + part * norm.columns;
-                         for (int64_t row = begin; row < end; ++row) {
-                           const int64_t at = row * norm.columns;
-                           const float* x = rows.read(launch.inputs[0], at, norm.columns, buffer);
-                           float* y = rows.place(launch.outputs[0], at, buffer);
-                           row_fn(x, gamma, beta, y, mean + row, rstd + row, norm.columns, eps);
-                           rows.write(y, launch.outputs[0], at, norm.columns);
-                         }
-                       });
-    return ErrorCode::ok;
+  return make_row_kernel(forward_form(spec, context), [=](const RowPiece& piece) {
+    const auto* gamma = reinterpret_cast<const float*>(piece.inputs[1]);
+    const auto* beta = reinterpret_cast<const float*>(piece.inputs[2]);
+    auto* mean = reinterpret_cast<float*>(piece.outputs[1]);
+    auto* rstd = reinterpret_cast<float*>(piece.outputs[2]);
+    float* buffer = nullptr;
+    if (rows.is_half())
+      buffer = reinterpret_cast<float*>(piece.scratch) + piece.part * norm.columns;
+    for (int64_t row = 0; row < piece.rows(); ++row) {
+      const int64_t at = row * norm.columns;
+      const float* x = rows.read(piece.inputs[0], at, norm.columns, buffer);
+      float* y = rows.place(piece.outputs[0], at, buffer);
+      row_fn(x, gamma, beta, y, mean + row, rstd + row, norm.columns, eps);
+      rows.write(y, piece.outputs[0], at, norm.columns);
+    }
   });
 }
 
@@ -163,8 +165,18 @@ std::unique_ptr<Kernel> create_forward(const NodeSpec& spec, const CpuContext& c
 int64_t grad_scratch(const NodeSpec& spec, const CpuContext& context) {
   const Norm norm = norm_of(spec);
   const bool is_half = FloatRows(spec.inputs[0].dtype).is_half();
-  const int64_t copies = is_half ? parallel_parts(context.threads, norm.blocks, 1) : 0;
-  return (norm.blocks + copies) * 2 * norm.columns * kFloatBytes;
+  return (norm.blocks + (is_half ? context.threads : 0)) * 2 * norm.columns * kFloatBytes;
+}
+
+// A thread has whole blocks.
+RowForm grad_form(const NodeSpec& spec, const CpuContext& context) {
+  const Norm norm = norm_of(spec);
+  const int64_t row_bytes = norm.columns * element_bytes(spec.inputs[0].dtype);
+  return {.grid = {.rows = norm.rows, .grain = norm.block_rows},
+          .inputs = {row_bytes, 0, kFloatBytes, kFloatBytes, row_bytes},
+          .outputs = {row_bytes, 0, 0},
+          .scratch_bytes = grad_scratch(spec, context),
+          .threads = context.threads};
 }
 
 // dst = sum over blocks of partials[block * 2 * columns + ...], columns [begin, end).
@@ -180,31 +192,30 @@ std::unique_ptr<Kernel> create_grad(const NodeSpec& spec, const CpuContext& cont
   const Norm norm = norm_of(spec);
   const auto row_fn = HWY_DYNAMIC_DISPATCH(layer_norm_grad_row);
   const FloatRows rows(spec.inputs[0].dtype);
-  return make_kernel([=, threads = context.threads](const Launch& launch) {
-    const float* gamma = input<float>(launch, 1);
-    const float* mean = input<float>(launch, 2);
-    const float* rstd = input<float>(launch, 3);
-    auto* partials = scratch_at<float>(launch);
-    const int64_t columns = norm.columns;
+  const int64_t columns = norm.columns;
+  const auto run_rows = [=](const RowPiece& piece) {
+    const auto* gamma = reinterpret_cast<const float*>(piece.inputs[1]);
+    const auto* mean = reinterpret_cast<const float*>(piece.inputs[2]);
+    const auto* rstd = reinterpret_cast<const float*>(piece.inputs[3]);
+    auto* partials = reinterpret_cast<float*>(piece.scratch);
     float* copies = partials + norm.blocks * 2 * columns;
-    parallel_parts_for(threads, norm.blocks, 1, [&](int part, int64_t begin, int64_t end) {
-      const int64_t copy = rows.is_half() ? part * 2 * columns : 0;
-      float* copy_of_x = copies + copy;
-      float* copy_of_dy = copies + copy + (rows.is_half() ? columns : 0);
-      for (int64_t block = begin; block < end; ++block) {
-        float* dgamma = partials + block * 2 * columns;
+    float* copy_of_x = rows.is_half() ? copies + piece.part * 2 * columns : nullptr;
+    float* copy_of_dy = rows.is_half() ? copy_of_x + columns : nullptr;
+    for (int64_t row = piece.begin; row < piece.end; ++row) {
+      float* dgamma = partials + row / norm.block_rows * 2 * columns;
+      if (row % norm.block_rows == 0)
         std::memset(dgamma, 0, static_cast<size_t>(2 * columns) * sizeof(float));
-        const int64_t last = std::min(norm.rows, (block + 1) * norm.block_rows);
-        for (int64_t row = block * norm.block_rows; row < last; ++row) {
-          const int64_t at = row * columns;
-          const float* x = rows.read(launch.inputs[0], at, columns, copy_of_x);
-          const float* dy = rows.read(launch.inputs[4], at, columns, copy_of_dy);
-          float* dx = rows.place(launch.outputs[0], at, copy_of_dy);
-          row_fn(x, gamma, mean[row], rstd[row], dy, dx, dgamma, dgamma + columns, columns);
-          rows.write(dx, launch.outputs[0], at, columns);
-        }
-      }
-    });
+      const int64_t line = row - piece.begin;
+      const int64_t at = line * columns;
+      const float* x = rows.read(piece.inputs[0], at, columns, copy_of_x);
+      const float* dy = rows.read(piece.inputs[4], at, columns, copy_of_dy);
+      float* dx = rows.place(piece.outputs[0], at, copy_of_dy);
+      row_fn(x, gamma, mean[line], rstd[line], dy, dx, dgamma, dgamma + columns, columns);
+      rows.write(dx, piece.outputs[0], at, columns);
+    }
+  };
+  const auto finish = [=, threads = context.threads](const Launch& launch) {
+    const auto* partials = scratch_at<float>(launch);
     auto* dgamma = output<float>(launch, 1);
     auto* dbeta = output<float>(launch, 2);
     const bool is_small = norm.blocks * columns < kWorthAThreadElements;
@@ -213,8 +224,8 @@ std::unique_ptr<Kernel> create_grad(const NodeSpec& spec, const CpuContext& cont
                    sum_blocks(norm, partials, dgamma, begin, end);
                    sum_blocks(norm, partials + columns, dbeta, begin, end);
                  });
-    return ErrorCode::ok;
-  });
+  };
+  return make_row_kernel(grad_form(spec, context), run_rows, finish);
 }
 
 }  // namespace
@@ -222,10 +233,10 @@ std::unique_ptr<Kernel> create_grad(const NodeSpec& spec, const CpuContext& cont
 std::span<const CpuKernelDef> layer_norm_cpu_kernels() {
   static const CpuKernelDef kernels[] = {
       {"layer_norm", "simd:layer_norm", "f32|bf16|f16 f32 f32 -> f32|bf16|f16 f32 f32", always,
-       forward_scratch, create_forward},
+       forward_scratch, create_forward, "", nullptr, forward_form},
       {"layer_norm_grad", "simd:layer_norm_grad",
        "f32|bf16|f16 f32 f32 f32 f32|bf16|f16 -> f32|bf16|f16 f32 f32", always, grad_scratch,
-       create_grad},
+       create_grad, "", nullptr, grad_form},
   };
   return kernels;
 }

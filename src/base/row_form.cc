@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/row_form.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace snug {
+namespace {
+
+// The same grid in rows of which each is several of its own.
+RowGrid in_rows(const RowGrid& grid, int64_t rows) {
+  const int64_t merged = grid.rows / rows;
+  const auto shorter = [&](int64_t count) { return count / std::gcd(count, merged); };
+  return {rows, shorter(grid.step), shorter(grid.grain)};
+}
+
+RowGrid joined(const RowGrid& a, const RowGrid& b) {
+  const int64_t rows = std::gcd(a.rows, b.rows);
+  const RowGrid of_a = in_rows(a, rows);
+  const RowGrid of_b = in_rows(b, rows);
+  const int64_t step = std::lcm(of_a.step, of_b.step);
+  return {rows, step, std::lcm(step, std::lcm(of_a.grain, of_b.grain))};
+}
+
+int64_t aligned(int64_t bytes) {
+  return (bytes + RowProgram::kAlignment - 1) / RowProgram::kAlignment * RowProgram::kAlignment;
+}
+
+}  // namespace
+
+bool RowProgram::add(const RowForm& form, std::span<const int64_t> inputs,
+                     std::span<const int64_t> outputs,
+                     std::span<const std::pair<int64_t, int64_t>> reuses) {
+  if (!form.is_given()) return false;
+  const RowGrid grid = operands_.empty() ? joined(form.grid, form.grid) : joined(grid_, form.grid);
+  const int32_t threads = std::max(threads_, form.threads);
+  if (grid.rows / grid.grain < threads) return false;
+  std::map<int64_t, Operand> changed;
+  const auto now = [&](int64_t key) -> Operand& {
+    const auto found = operands_.find(key);
+    return changed.try_emplace(key, found == operands_.end() ? Operand{} : found->second)
+        .first->second;
+  };
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i] < 0) continue;
+    Operand& operand = now(inputs[i]);
+    const int64_t bytes = form.inputs[i] * form.grid.rows;
+    const bool is_whole = bytes == 0;
+    if (operand.is_made && (is_whole || operand.is_whole || operand.bytes != bytes)) return false;
+    if (!is_whole && operand.bytes != 0 && operand.bytes != bytes) return false;
+    operand.bytes = std::max(operand.bytes, bytes);
+    operand.is_whole = operand.is_whole || is_whole;
+  }
+  const auto is_alike = [&](const Operand& input, int64_t bytes) {
+    return bytes > 0 && !input.is_whole && input.bytes == bytes;
+  };
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const int64_t bytes = form.outputs[i] * form.grid.rows;
+    Operand& operand = now(outputs[i]);
+    // In its own place, as an op of the graph that overwrites what it reads.
+    if ((operand.is_made || operand.bytes > 0 || operand.is_whole) && !is_alike(operand, bytes))
+      return false;
+    operand = {.bytes = bytes, .is_made = true, .is_whole = bytes == 0};
+  }
+  for (const auto& [output, input] : reuses) {
+    if (!is_alike(now(input), now(output).bytes)) return false;
+  }
+  for (const auto& [key, operand] : changed) operands_[key] = operand;
+  grid_ = grid;
+  threads_ = threads;
+  return true;
+}
+
+int64_t RowProgram::piece_rows() const {
+  int64_t bytes = 0;
+  for (const auto& [key, operand] : operands_) bytes += operand.bytes / grid_.rows;
+  const int64_t rows = kRowPieceBytes / std::max<int64_t>(1, bytes) / grid_.step * grid_.step;
+  return std::clamp(rows, grid_.step, std::max(grid_.step, grid_.rows));
+}
+
+int64_t RowProgram::row_bytes(int64_t key) const {
+  const auto found = operands_.find(key);
+  return found == operands_.end() ? 0 : found->second.bytes / grid_.rows;
+}
+
+int64_t RowProgram::buffer_bytes(int64_t key) const {
+  return threads_ * aligned(piece_rows() * row_bytes(key));
+}
+
+}  // namespace snug
