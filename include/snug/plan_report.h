@@ -116,6 +116,10 @@ struct PlanReport {
   /// of the largest length.
   int64_t fused_sums = 0;
   int64_t fused_kernels = 0;
+  /// Ops that go through a piece of rows together, so that what they hand on need not be in memory,
+  /// and their kernels, in a micro-batch of the largest length.
+  int64_t row_program_ops = 0;
+  int64_t row_programs = 0;
   /// Runs of forward ops beyond the first of each, in a micro-batch of the largest length.
   int64_t ops_run_again = 0;
   double recompute_overhead = 0;    // fraction of the keep-all step time at this micro-batch

@@ -22,6 +22,7 @@ class Options(TypedDict, total=False):
     micro_batch_size: int
     allow_coupled_split: bool
     two_pass_clip: bool
+    fusion: str
     recompute: str
     lengths: Sequence[int | Mapping[str, int]]
     optim: str

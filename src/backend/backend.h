@@ -49,7 +49,8 @@ struct KernelChoice {
     int64_t scratch_bytes = 0;
     double seconds = 0;
   } fused = {};
-  RowForm row_form = {};  // by the node's inputs and outputs; its scratch is in place of the above
+  RowwiseForm row_form =
+      {};  // by the node's inputs and outputs; its scratch is in place of the above
 };
 
 /// Where an operand of a node of a row program is: among those of the launch, or in a buffer of the

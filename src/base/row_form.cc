@@ -28,7 +28,7 @@ int64_t aligned(int64_t bytes) {
 
 }  // namespace
 
-bool RowProgram::add(const RowForm& form, std::span<const int64_t> inputs,
+bool RowProgram::add(const RowwiseForm& form, std::span<const int64_t> inputs,
                      std::span<const int64_t> outputs,
                      std::span<const std::pair<int64_t, int64_t>> reuses) {
   if (!form.is_given()) return false;
@@ -75,12 +75,15 @@ int64_t RowProgram::piece_rows() const {
   int64_t bytes = 0;
   for (const auto& [key, operand] : operands_) bytes += operand.bytes / grid_.rows;
   const int64_t rows = kRowPieceBytes / std::max<int64_t>(1, bytes) / grid_.step * grid_.step;
-  return std::clamp(rows, grid_.step, std::max(grid_.step, grid_.rows));
+  // Every thread has a piece.
+  const int64_t most = grid_.rows / threads_ / grid_.step * grid_.step;
+  return std::clamp(rows, grid_.step, std::max(grid_.step, most));
 }
 
 int64_t RowProgram::row_bytes(int64_t key) const {
   const auto found = operands_.find(key);
-  return found == operands_.end() ? 0 : found->second.bytes / grid_.rows;
+  if (found == operands_.end() || found->second.is_whole) return 0;
+  return found->second.bytes / grid_.rows;
 }
 
 int64_t RowProgram::buffer_bytes(int64_t key) const {

@@ -23,14 +23,14 @@ struct RowGrid {
 
 /// What an op makes in a piece follows from the same rows of what it reads by rows and from all
 /// else that it reads, in the same operations whatever the pieces are.
-struct RowForm {
+struct RowwiseForm {
   RowGrid grid = {};
   std::vector<int64_t> inputs = {};   // bytes of a row, by input; 0: it is read as a whole
   std::vector<int64_t> outputs = {};  // by output; 0: it is there behind the last piece
-  int64_t scratch_bytes = 0;     // beside that of the program
-  int32_t threads = 1;           // that work at once; a grid with fewer grains is no program's
+  int64_t scratch_bytes = 0;          // beside that of the program
+  int32_t threads = 1;                // that work at once; a grid with fewer grains is no program's
   [[nodiscard]] bool is_given() const { return grid.rows > 0; }
-  bool operator==(const RowForm&) const = default;
+  bool operator==(const RowwiseForm&) const = default;
 };
 
 /// Bytes that a piece takes of all its operands together: they stay in a cache of the second level
@@ -44,15 +44,16 @@ class RowProgram {
   /// Whether the op can be computed in the program, behind those that are in it; then it is in it.
   /// `inputs`, `outputs`: keys, in the form's order; -1 for an input that is not given. `reuses`:
   /// outputs that may be written over inputs, by key.
-  bool add(const RowForm& form, std::span<const int64_t> inputs, std::span<const int64_t> outputs,
+  bool add(const RowwiseForm& form, std::span<const int64_t> inputs,
+           std::span<const int64_t> outputs,
            std::span<const std::pair<int64_t, int64_t>> reuses = {});
 
   [[nodiscard]] const RowGrid& grid() const { return grid_; }
   /// Rows of the grid that are computed at a time.
   [[nodiscard]] int64_t piece_rows() const;
-  /// Bytes of a row of the grid; 0 for what is no operand by rows.
+  /// Bytes of a row of the grid; 0 for what is no operand by rows, or a whole one for some op.
   [[nodiscard]] int64_t row_bytes(int64_t key) const;
-  /// Of the buffers of all threads for an operand that no memory is given for.
+  /// The size of the buffers of all threads for an operand that no memory is given for.
   [[nodiscard]] int64_t buffer_bytes(int64_t key) const;
   [[nodiscard]] int32_t threads() const { return threads_; }
 

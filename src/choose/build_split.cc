@@ -119,6 +119,9 @@ class SplitBuilder {
   void count_gradients();
 
   [[nodiscard]] const Graph& graph() const { return split_.program->graph; }
+  [[nodiscard]] compile::LowerOptions lower_options() const {
+    return {.pieces = split_.accumulation_steps, .fuses_rows = request_.fuses_rows};
+  }
   [[nodiscard]] bool accumulates() const { return split_.accumulation_steps > 1; }
   void make_room_for(const plan::Plan& plan) {
     split_.other_arena_bytes = std::max(split_.other_arena_bytes, plan.arena_bytes);
@@ -171,7 +174,7 @@ void SplitBuilder::add_evaluation() {
 }
 
 void SplitBuilder::lower_program() {
-  split_.program->lowered = compile::lower(graph(), backend_, split_.accumulation_steps, hooks_);
+  split_.program->lowered = compile::lower(graph(), backend_, lower_options(), hooks_);
   split_.program->stages = recorder_.take();
 }
 
@@ -191,9 +194,8 @@ void SplitBuilder::meet_shorter_rows() {
     if (counts_training || (is_small && request_.trains)) {
       const Graph shorter =
           compile::build_train_graph(request_.network, recipe_, shape, split_.accumulation_steps);
-      plan::take_scratch_of_part(
-          compile::lower(shorter, backend_, split_.accumulation_steps).problem,
-          split_.program->lowered.problem);
+      plan::take_scratch_of_part(compile::lower(shorter, backend_, lower_options()).problem,
+                                 split_.program->lowered.problem);
     }
   }
 }

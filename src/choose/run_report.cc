@@ -66,10 +66,12 @@ void fill_schedule(const BatchSplit& split, const plan::Plan& keep_all, bool wan
   report.ops_run_again =
       static_cast<int64_t>(plan.steps.size()) - static_cast<int64_t>(problem.ops.size());
   for (size_t step = 1; step < plan.steps.size(); ++step) {
-    if (!plan.steps[step].is_fused) continue;
-    const bool is_second = !plan.steps[step - 1].is_fused;
-    report.fused_kernels += is_second ? 1 : 0;
-    report.fused_sums += is_second ? 2 : 1;
+    const plan::Fused how = plan.steps[step].fused;
+    if (how == plan::Fused::no) continue;
+    const bool is_second = plan.steps[step - 1].fused == plan::Fused::no;
+    const bool is_sum = how == plan::Fused::sums;
+    (is_sum ? report.fused_kernels : report.row_programs) += is_second ? 1 : 0;
+    (is_sum ? report.fused_sums : report.row_program_ops) += is_second ? 2 : 1;
   }
   const plan::Op& op = problem.ops[plan.steps[plan.peak_step].op];
   report.peak_op = (op.scope.empty() ? "" : op.scope.str() + "/") + op.name;

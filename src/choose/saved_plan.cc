@@ -49,7 +49,7 @@ plan::Plan SavedPlan::at(const std::string& kind, const Lengths& length,
     plan::FusedSteps fused;
     for (const plan::Step& step : plan.steps) {
       schedule.push_back(step.op);
-      fused.push_back(step.is_fused);
+      fused.push_back(step.fused);
     }
     if (plan::check_schedule(problem, schedule).empty())
       plan.seconds = plan::analyse(problem, schedule, fused).seconds;

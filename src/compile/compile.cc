@@ -187,12 +187,12 @@ Graph build_update_graph(const NetworkDef& network, const Recipe& recipe) {
   return compiled({network, Program::update, {}, recipe, false, kNoHooks});
 }
 
-runtime::Lowered lower(const Graph& graph, const Backend& backend, int64_t pieces,
+runtime::Lowered lower(const Graph& graph, const Backend& backend, const LowerOptions& options,
                        const CompileHooks& hooks) {
   using Clock = std::chrono::steady_clock;
   const Clock::time_point start = Clock::now();
   OpGroups groups = group_ops(graph, backend);
-  runtime::Lowered lowered = lower_groups(graph, std::move(groups), backend, pieces);
+  runtime::Lowered lowered = lower_groups(graph, std::move(groups), backend, options);
   const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
   if (hooks.after)
     hooks.after({.stage = "kernels", .seconds = seconds, .graph = nullptr, .lowered = &lowered});

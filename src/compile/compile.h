@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "compile/lower.h"
 #include "compile/rewrite.h"
 
 namespace snug::compile {
@@ -49,7 +50,8 @@ struct ProgramShape {
 [[nodiscard]] Graph build_update_graph(const NetworkDef& network, const Recipe& recipe);
 
 /// From a program to the planner's problem (group_ops.h, lower.h).
-[[nodiscard]] runtime::Lowered lower(const Graph& graph, const Backend& backend, int64_t pieces = 1,
+[[nodiscard]] runtime::Lowered lower(const Graph& graph, const Backend& backend,
+                                     const LowerOptions& options = {},
                                      const CompileHooks& hooks = {});
 
 }  // namespace snug::compile

@@ -2,11 +2,15 @@
 #include "compile/lower.h"
 
 #include <algorithm>
+#include <optional>
+#include <set>
+#include <span>
 #include <string>
 #include <utility>
 
 #include "base/check.h"
 #include "base/numbers.h"
+#include "base/row_form.h"
 #include "base/stop.h"
 #include "base/units.h"
 #include "graph/node_classes.h"
@@ -145,6 +149,76 @@ plan::Fusion fusion_of(const Node& node, const NodeKind& kind, const Lowered& lo
           .scratch_bytes = round_up(fused.scratch_bytes, lowered.problem.alignment)};
 }
 
+// How the last nodes of an op are computed by rows, and how many they are.
+struct ByRows {
+  plan::RowwiseOp op = {};
+  int32_t nodes = 0;
+  double saved_seconds = 0;  // since they hand on what is in a cache
+};
+
+std::vector<int64_t> keys_of(const std::vector<ValueId>& values, const Lowered& lowered) {
+  std::vector<int64_t> keys;
+  for (const ValueId id : values)
+    keys.push_back(id == kNone ? -1 : lowered.storage_of_value[id].number());
+  return keys;
+}
+
+// Nodes from `first` on; nothing where they are not computed by rows together.
+std::optional<ByRows> rows_from(const Graph& graph, std::span<const NodeId> nodes, size_t first,
+                                const plan::Op& op, const Lowered& lowered, int64_t pieces,
+                                Workbench& bench) {
+  ByRows found{.nodes = static_cast<int32_t>(nodes.size() - first)};
+  RowProgram program;
+  std::set<int64_t> near;
+  for (const NodeId id : nodes.subspan(first)) {
+    const Node& node = graph.node(id);
+    const NodeKind& kind = bench.kinds.of(id, operand_bytes(node, lowered, pieces, bench));
+    const RowwiseForm& form = kind.choice.row_form;
+    const std::vector<int64_t> inputs = keys_of(node.inputs, lowered);
+    const std::vector<int64_t> outputs = keys_of(node.outputs, lowered);
+    if (!program.add(form, inputs, outputs)) return std::nullopt;
+    found.op.form.threads = std::max(found.op.form.threads, form.threads);
+    found.op.form.scratch_bytes += round_up(form.scratch_bytes, lowered.problem.alignment);
+    double bytes = 0;
+    double near_bytes = 0;
+    const auto count = [&](const std::vector<int64_t>& keys, const std::vector<int64_t>& of_row) {
+      for (size_t i = 0; i < keys.size(); ++i) {
+        bytes += static_cast<double>(of_row[i]);
+        if (of_row[i] > 0 && !near.insert(keys[i]).second)
+          near_bytes += static_cast<double>(of_row[i]);
+      }
+    };
+    count(inputs, form.inputs);
+    count(outputs, form.outputs);
+    const double held = kind.choice.seconds - kind.choice.saved_seconds;
+    const double most = std::max(0.0, kind.seconds - held);
+    const double saved = bytes > 0 ? most * near_bytes / bytes : 0;
+    found.saved_seconds += saved;
+    found.op.saved_seconds += most - saved;
+  }
+  found.op.form.grid = program.grid();
+  found.op.has_head = first > 0;
+  for (const plan::StorageId input : op.inputs)
+    found.op.form.inputs.push_back(program.row_bytes(input.number()));
+  for (const plan::StorageId output : op.outputs)
+    found.op.form.outputs.push_back(program.row_bytes(output.number()));
+  return found;
+}
+
+// As many of the last nodes as can be: those of one op write over what the ones before made.
+ByRows rows_of(const Graph& graph, std::span<const NodeId> nodes, const plan::Op& op,
+               const Lowered& lowered, int64_t pieces, Workbench& bench) {
+  const auto is_resident = [&](plan::StorageId id) {
+    return lowered.problem.storages[id].resident;
+  };
+  if (std::any_of(op.outputs.begin(), op.outputs.end(), is_resident)) return {};
+  for (size_t first = 0; first < nodes.size(); ++first) {
+    if (auto found = rows_from(graph, nodes, first, op, lowered, pieces, bench))
+      return std::move(*found);
+  }
+  return {};
+}
+
 plan::Op lower_op(const Graph& graph, const std::vector<NodeId>& nodes, const Lowered& lowered,
                   int64_t pieces, Workbench& bench) {
   const Node& first = graph.node(nodes.front());
@@ -191,7 +265,9 @@ plan::Op lower_op(const Graph& graph, const std::vector<NodeId>& nodes, const Lo
 
 }  // namespace
 
-Lowered lower_groups(const Graph& graph, OpGroups groups, const Backend& backend, int64_t pieces) {
+Lowered lower_groups(const Graph& graph, OpGroups groups, const Backend& backend,
+                     const LowerOptions& options) {
+  const int64_t pieces = options.pieces;
   Lowered out;
   out.problem.alignment = backend.alignment();
   out.problem.kept_seconds_per_byte = backend.kept_seconds_per_byte();
@@ -224,8 +300,14 @@ Lowered lower_groups(const Graph& graph, OpGroups groups, const Backend& backend
   double seconds = 0;
   out.problem.ops.reserve(out.nodes_of_op.size());
   for (const std::vector<NodeId>& nodes : out.nodes_of_op) {
-    out.problem.ops.push_back(lower_op(graph, nodes, out, pieces, bench));
-    seconds += out.problem.ops.back().seconds;
+    plan::Op op = lower_op(graph, nodes, out, pieces, bench);
+    ByRows rows;
+    if (options.fuses_rows) rows = rows_of(graph, nodes, op, out, pieces, bench);
+    op.rowwise = std::move(rows.op);
+    out.nodes_by_rows.push_back(rows.nodes);
+    if (runtime::is_program_by_itself(op, rows.nodes)) op.seconds -= rows.saved_seconds;
+    seconds += op.seconds;
+    out.problem.ops.push_back(std::move(op));
   }
   out.seconds_uncertainty = seconds > 0 ? bench.uncertain_seconds / seconds : 0;
   bench.read.begin();

@@ -8,10 +8,16 @@
 
 namespace snug::compile {
 
-/// Selects a kernel for every node; throws what Backend::select throws. `pieces`: how many such
-/// programs are one batch. Whether operands come from memory is decided for the batch in one piece,
-/// as if its pieces found nothing in a cache that the whole does not: measured, they gain nothing.
+struct LowerOptions {
+  /// How many such programs are one batch. Whether operands come from memory is decided for the
+  /// batch in one piece, as if its pieces found nothing in a cache that the whole does not:
+  /// measured, they gain nothing.
+  int64_t pieces = 1;
+  bool fuses_rows = true;  // into row programs (plan::Op::rowwise)
+};
+
+/// Selects a kernel for every node; throws what Backend::select throws.
 [[nodiscard]] runtime::Lowered lower_groups(const Graph& graph, OpGroups groups,
-                                            const Backend& backend, int64_t pieces);
+                                            const Backend& backend, const LowerOptions& options);
 
 }  // namespace snug::compile

@@ -46,7 +46,7 @@ runtime::Lowered two_ops(int64_t rows, int64_t pieces, double saved = 0) {
   const ValueId first = builder.op1("exp", {weight});
   builder.mark_output(first, "first");
   builder.mark_output(builder.op1("exp", {first}), "second");
-  return lower(builder.graph(), Priced(saved), pieces);
+  return lower(builder.graph(), Priced(saved), {.pieces = pieces});
 }
 double first_seconds(const runtime::Lowered& lowered) {
   return lowered.problem.ops.front().seconds;

@@ -113,6 +113,8 @@ std::string PlanReport::to_json() const {
                                  {"step_seconds_uncertainty", step_seconds_uncertainty},
                                  {"fused_sums", fused_sums},
                                  {"fused_kernels", fused_kernels},
+                                 {"row_program_ops", row_program_ops},
+                                 {"row_programs", row_programs},
                                  {"ops_run_again", ops_run_again},
                                  {"recompute_overhead", recompute_overhead},
                                  {"lower_bound_overhead", lower_bound_overhead},
@@ -230,6 +232,9 @@ std::string PlanReport::to_text() const {
   if (fused_sums > 0)
     out += fmt::format("  gradients   {} sums in {} kernel{}: the same bits\n", fused_sums,
                        fused_kernels, fused_kernels == 1 ? "" : "s");
+  if (row_program_ops > 0)
+    out += fmt::format("  fused       {} ops in {} row program{}: the same bits\n", row_program_ops,
+                       row_programs, row_programs == 1 ? "" : "s");
   if (!precision.empty()) out += "  precision   " + precision + "\n";
   out += states_text(states);
   if (!levers_taken.empty()) out += "  levers      " + to_words(levers_taken) + "\n";

@@ -10,6 +10,7 @@
 #include "graph/op_def.h"
 #include "graph/storage.h"
 #include "graph/text.h"
+#include "runtime/row_nodes.h"
 
 namespace snug::runtime {
 namespace {
@@ -107,6 +108,23 @@ const Kernel& KernelCache::get(const NodeSpec& spec, int32_t count) {
   return *found->second;
 }
 
+const Kernel& KernelCache::get(std::span<const RowNode> program) {
+  std::string key;
+  for (const RowNode& node : program) {
+    key += kernel_key_of(node.spec) + " |";
+    for (const auto* operands : {&node.inputs, &node.outputs}) {
+      for (const RowOperand& each : *operands)
+        key +=
+            " " + std::to_string(static_cast<int>(each.place)) + ":" + std::to_string(each.index);
+    }
+    key += "\n";
+  }
+  auto found = kernels_.find(key);
+  if (found == kernels_.end())
+    found = kernels_.emplace(std::move(key), backend_.create_row_program(program)).first;
+  return *found->second;
+}
+
 Executable::Executable(const Graph& graph, const Lowered& lowered, const plan::Plan& plan,
                        const ResidentLayout& residents, KernelCache& kernels, Queue& queue,
                        MemoryBlock& block, int64_t arena_begin)
@@ -116,38 +134,58 @@ Executable::Executable(const Graph& graph, const Lowered& lowered, const plan::P
       arena_bytes_(plan.arena_bytes),
       fence_(block) {
   SNUG_CHECK(arena_begin + plan.arena_bytes <= block.bytes(), "the arena does not fit the memory");
-  for (const plan::Step& step : plan.steps) {
+  const auto steps = static_cast<int32_t>(plan.steps.size());
+  for (int32_t at = 0; at < steps; ++at) {
     stop_point();
+    const plan::Step& step = plan.steps[at];
     ops_.push_back(step.op);
-    if (step.is_fused) {
-      ++kernels_.back().steps;
-      continue;
-    }
-    for (const NodeId node : lowered.nodes_of_op[step.op]) {
+    if (step.fused == plan::Fused::sums) ++kernels_.back().steps;
+    if (step.fused != plan::Fused::no) continue;
+    int32_t last = at;
+    while (last + 1 < steps && plan.steps[last + 1].fused == plan::Fused::rows) ++last;
+    const std::vector<NodeId>& nodes = lowered.nodes_of_op[step.op];
+    const int32_t by_rows = lowered.nodes_by_rows[step.op];
+    const bool has_program =
+        last > at || is_program_by_itself(lowered.problem.ops[step.op], by_rows);
+    const size_t apart = nodes.size() - (has_program ? static_cast<size_t>(by_rows) : 0);
+    for (size_t i = 0; i < nodes.size() && i <= apart; ++i) {
+      const NodeId node = nodes[i];
+      const bool is_callers = graph.node(node).op->callers_kernel != nullptr;
       kernels_.push_back({.kernel = nullptr,
                           .launch = {},
                           .node = node,
-                          .step = static_cast<int32_t>(ops_.size()) - 1,
+                          .step = at,
+                          .last_of_program = i == apart ? last : -1,
                           .steps = 1,
                           .first_written = 0,
-                          .is_callers = graph.node(node).op->callers_kernel != nullptr});
+                          .is_callers = is_callers});
       node_names_.try_emplace(node, describe(graph, node) + fed_ids(graph, node));
     }
   }
-  for (Bound& bound : kernels_) {
-    stop_point();
-    bound.kernel = &kernels.get(spec_of(graph, bound.node), bound.steps);
-  }
-  bind(graph, lowered, plan, residents, kernels.backend());
+  bind(graph, lowered, plan, residents, kernels);
   place_live_ranges(plan);
 }
 
 void Executable::bind(const Graph& graph, const Lowered& lowered, const plan::Plan& plan,
-                      const ResidentLayout& residents, const Backend& backend) {
+                      const ResidentLayout& residents, KernelCache& kernels) {
+  const Backend& backend = kernels.backend();
+  const auto row_form = [&](const NodeSpec& spec) { return backend.select(spec).row_form; };
   size_t input_count = 0;
   size_t output_count = 0;
+  std::map<int32_t, RowNodes> programs;  // by step
   // Those of one kernel have as many operands each.
-  for (const Bound& bound : kernels_) {
+  for (Bound& bound : kernels_) {
+    stop_point();
+    if (bound.last_of_program >= 0) {
+      RowNodes program =
+          row_nodes(graph, lowered, plan, bound.step, bound.last_of_program, row_form);
+      bound.kernel = &kernels.get(program.nodes);
+      input_count += program.inputs.size();
+      output_count += program.outputs.size();
+      programs.emplace(bound.step, std::move(program));
+      continue;
+    }
+    bound.kernel = &kernels.get(spec_of(graph, bound.node), bound.steps);
     input_count += bound.steps * graph.node(bound.node).inputs.size();
     output_count += bound.steps * graph.node(bound.node).outputs.size();
   }
@@ -158,24 +196,37 @@ void Executable::bind(const Graph& graph, const Lowered& lowered, const plan::Pl
     const size_t first_input = inputs_.size();
     const size_t first_output = outputs_.size();
     bound.first_written = written_.size();
-    for (int32_t at = bound.step; at < bound.step + bound.steps; ++at) {
+    const auto bind_output = [&](int32_t at, ValueId id, bool is_watched) {
+      const int64_t place = places.during(plan.steps[at], id);
+      outputs_.push_back(block_.address(place));
+      if (is_watched) written_.push_back({place, place + backend.storage_bytes(graph.type(id))});
+    };
+    const auto program = programs.find(bound.step);
+    const bool is_program = bound.last_of_program >= 0;
+    if (is_program) {
+      const RowNodes& rows = program->second;
+      for (size_t i = 0; i < rows.inputs.size(); ++i) {
+        const plan::Step& step = plan.steps[rows.input_steps[i]];
+        inputs_.push_back(block_.address(places.during(step, rows.inputs[i])));
+      }
+      for (size_t i = 0; i < rows.outputs.size(); ++i)
+        bind_output(rows.output_steps[i], rows.outputs[i], true);
+    }
+    for (int32_t at = bound.step; !is_program && at < bound.step + bound.steps; ++at) {
       const plan::Step& step = plan.steps[at];
       const NodeId id_of_node = bound.steps > 1 ? lowered.nodes_of_op[step.op].front() : bound.node;
       const Node& node = graph.node(id_of_node);
       for (ValueId id : node.inputs)
         inputs_.push_back(id == kNone ? nullptr : block_.address(places.during(step, id)));
-      for (ValueId id : node.outputs) {
-        const int64_t place = places.during(step, id);
-        outputs_.push_back(block_.address(place));
-        if (at == bound.step)
-          written_.push_back({place, place + backend.storage_bytes(graph.type(id))});
-      }
+      for (ValueId id : node.outputs) bind_output(at, id, at == bound.step);
     }
     bound.launch.inputs = {inputs_.data() + first_input, inputs_.size() - first_input};
     bound.launch.outputs = {outputs_.data() + first_output, outputs_.size() - first_output};
     const plan::Step& step = plan.steps[bound.step];
     const plan::Op& op = lowered.problem.ops[step.op];
-    const int64_t scratch_bytes = bound.steps > 1 ? op.fusion.scratch_bytes : op.scratch_bytes;
+    const int64_t scratch_bytes = is_program        ? program->second.scratch_bytes
+                                  : bound.steps > 1 ? op.fusion.scratch_bytes
+                                                    : op.scratch_bytes;
     if (scratch_bytes == 0) continue;
     const int64_t scratch = arena_begin_ + step.scratch_offset;
     bound.launch.scratch = block_.address(scratch);

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,7 @@ class KernelCache {
   explicit KernelCache(const Backend& backend) : backend_(backend) {}
   /// The kernel of one such node, or of `count` (Backend::create_fused).
   [[nodiscard]] const Kernel& get(const NodeSpec& spec, int32_t count = 1);
+  [[nodiscard]] const Kernel& get(std::span<const RowNode> program);
   [[nodiscard]] size_t size() const { return kernels_.size(); }
   [[nodiscard]] const Backend& backend() const { return backend_; }
 
@@ -76,14 +78,15 @@ class Executable {
   struct Bound {
     const Kernel* kernel = nullptr;
     Launch launch = {};
-    NodeId node;               // the first
-    int32_t step = 0;          // likewise
-    int32_t steps = 1;         // that run in it, if more than one with a node each
-    size_t first_written = 0;  // of written_
-    bool is_callers = false;   // an op that a program brought along
+    NodeId node;                   // the first
+    int32_t step = 0;              // likewise
+    int32_t last_of_program = -1;  // the last step of a row program; -1: it is none
+    int32_t steps = 1;             // that run in it, if more than one with a node each
+    size_t first_written = 0;      // of written_
+    bool is_callers = false;       // an op that a program brought along
   };
   void bind(const Graph& graph, const Lowered& lowered, const plan::Plan& plan,
-            const ResidentLayout& residents, const Backend& backend);
+            const ResidentLayout& residents, KernelCache& kernels);
   void place_live_ranges(const plan::Plan& plan);
   void run_all();
   void run_and_wait(const Bound& bound);

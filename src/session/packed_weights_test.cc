@@ -261,7 +261,7 @@ int64_t fused_steps(const choose::RunPlan& plan) {
   int64_t count = 0;
   for (const choose::PlannedProgram& program : plan.train)
     count += std::count_if(program.plan.steps.begin(), program.plan.steps.end(),
-                           [](const plan::Step& step) { return step.is_fused; });
+                           [](const plan::Step& step) { return step.fused == plan::Fused::sums; });
   return count;
 }
 

@@ -94,6 +94,7 @@ choose::RunPlanRequest plan_request(const NetworkDef& network, const RunSession&
       .strategy = strategy_of(options, network),
       .allow_coupled_split = options.allow_coupled_split,
       .two_pass_clip = options.two_pass_clip,
+      .fuses_rows = options.fusion != "off",
       .budget_bytes = resolve_memory(options.memory),
       .process_bytes = options.process_bytes,
       .startup_bytes = options.startup_bytes,

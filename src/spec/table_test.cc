@@ -37,6 +37,7 @@ const std::vector<std::pair<std::string, std::string>> kOthers = {
     {"micro_batch_size", "3"},
     {"allow_batch_norm_split", "true"},
     {"two_pass_clip", "false"},
+    {"fusion", "off"},
     {"recompute", "all"},
     {"optim", "sgd"},
     {"learning_rate", "0.25"},

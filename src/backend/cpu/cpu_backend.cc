@@ -85,15 +85,16 @@ class CpuBackend final : public Backend {
         context_.threads);  // oneDNN's blocking, hence its scratchpad, depends on it
     const std::string kind = with_suffix(rate_kind(spec), kernel.rate);
     const Prediction time = predict(spec, kind);
-    return {.kernel = kernel.kernel,
-            .scratch_bytes = round_up(kernel.scratch_bytes(spec, context_), kAlignmentBytes),
-            .seconds = time.seconds,
-            .saved_seconds = time.saved_seconds,
-            .far_seconds = time.far_seconds,
-            .uncertainty = context_.profile.uncertainty(kind),
-            .rate = kind,
-            .fused = fused_choice(kernel, spec, time.seconds),
-            .row_form = kernel.row_form == nullptr ? RowForm{} : kernel.row_form(spec, context_)};
+    return {
+        .kernel = kernel.kernel,
+        .scratch_bytes = round_up(kernel.scratch_bytes(spec, context_), kAlignmentBytes),
+        .seconds = time.seconds,
+        .saved_seconds = time.saved_seconds,
+        .far_seconds = time.far_seconds,
+        .uncertainty = context_.profile.uncertainty(kind),
+        .rate = kind,
+        .fused = fused_choice(kernel, spec, time.seconds),
+        .row_form = kernel.row_form == nullptr ? RowwiseForm{} : kernel.row_form(spec, context_)};
   }
 
   [[nodiscard]] std::unique_ptr<Kernel> create(const NodeSpec& spec) const override {

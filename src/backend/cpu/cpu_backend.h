@@ -46,9 +46,9 @@ struct CpuKernelDef {
   /// The end of its rates' names, where its speed is not that of the op's other kernels.
   const char* rate = "";
   const CpuFusedDef* fused = nullptr;
-  /// Of the kernels that are computed by rows: create() makes a RowKernel of this form wherever it
+  /// How such a node is computed by rows; then create() makes a RowKernel of this form, wherever it
   /// has rows.
-  RowForm (*row_form)(const NodeSpec&, const CpuContext&) = nullptr;
+  RowwiseForm (*row_form)(const NodeSpec&, const CpuContext&) = nullptr;
 };
 
 /// Why the kernel does not take the node: its types, or what `accepts` says; empty where it does.

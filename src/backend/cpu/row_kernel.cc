@@ -30,9 +30,9 @@ int64_t sum_of(const std::vector<int64_t>& bytes) {
   return sum;
 }
 
-class Program final : public Kernel {
+class RowProgramKernel final : public Kernel {
  public:
-  Program(std::span<const RowNode> nodes, std::vector<std::unique_ptr<Kernel>> kernels)
+  RowProgramKernel(std::span<const RowNode> nodes, std::vector<std::unique_ptr<Kernel>> kernels)
       : kernels_(std::move(kernels)) {
     RowProgram program;
     for (size_t i = 0; i < nodes.size(); ++i) add(nodes[i], *kernels_[i], program);
@@ -121,8 +121,7 @@ class Program final : public Kernel {
       for (const RowOperand& ref : refs) keys.push_back(key_of(ref));
       return keys;
     };
-    const bool is_added =
-        program.add(by_rows->form(), keys_of(node.inputs), keys_of(node.outputs));
+    const bool is_added = program.add(by_rows->form(), keys_of(node.inputs), keys_of(node.outputs));
     SNUG_CHECK(is_added, *node.spec.op->name + " does not fit the row program");
     members_.push_back({.kernel = by_rows});
   }
@@ -211,7 +210,7 @@ ErrorCode RowKernel::run(const Launch& launch) const noexcept {
 
 std::unique_ptr<Kernel> make_row_program(std::span<const RowNode> nodes,
                                          std::vector<std::unique_ptr<Kernel>> kernels) {
-  return std::make_unique<Program>(nodes, std::move(kernels));
+  return std::make_unique<RowProgramKernel>(nodes, std::move(kernels));
 }
 
 }  // namespace snug

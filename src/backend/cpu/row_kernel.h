@@ -16,7 +16,7 @@ namespace snug {
 struct RowPiece {
   int64_t begin = 0;
   int64_t end = 0;
-  int part = 0;  // of the threads that work at once
+  int part = 0;                              // of the threads that work at once
   std::span<const std::byte* const> inputs;  // from row `begin` on, or the whole operand
   std::span<std::byte* const> outputs;       // likewise
   std::byte* scratch = nullptr;              // the kernel's
@@ -25,8 +25,8 @@ struct RowPiece {
 
 class RowKernel : public Kernel {
  public:
-  explicit RowKernel(RowForm form) : form_(std::move(form)) {}
-  [[nodiscard]] const RowForm& form() const { return form_; }
+  explicit RowKernel(RowwiseForm form) : form_(std::move(form)) {}
+  [[nodiscard]] const RowwiseForm& form() const { return form_; }
   /// Pieces of one grain come in their order, on one thread.
   virtual void run_rows(const RowPiece& piece) const noexcept = 0;
   /// Behind the last piece: what is there only then.
@@ -34,15 +34,15 @@ class RowKernel : public Kernel {
   [[nodiscard]] ErrorCode run(const Launch& launch) const noexcept override;
 
  private:
-  RowForm form_;
+  RowwiseForm form_;
 };
 
 /// A row kernel from `void run_rows(const RowPiece&)`.
 template <class RunRows>
-[[nodiscard]] std::unique_ptr<Kernel> make_row_kernel(RowForm form, RunRows run_rows) {
+[[nodiscard]] std::unique_ptr<Kernel> make_row_kernel(RowwiseForm form, RunRows run_rows) {
   class Made final : public RowKernel {
    public:
-    Made(RowForm form, RunRows run) : RowKernel(std::move(form)), run_(std::move(run)) {}
+    Made(RowwiseForm form, RunRows run) : RowKernel(std::move(form)), run_(std::move(run)) {}
     void run_rows(const RowPiece& piece) const noexcept override { run_(piece); }
 
    private:
@@ -52,11 +52,11 @@ template <class RunRows>
 }
 /// The same, with `void finish(const Launch&)`.
 template <class RunRows, class Finish>
-[[nodiscard]] std::unique_ptr<Kernel> make_row_kernel(RowForm form, RunRows run_rows,
+[[nodiscard]] std::unique_ptr<Kernel> make_row_kernel(RowwiseForm form, RunRows run_rows,
                                                       Finish finish) {
   class Made final : public RowKernel {
    public:
-    Made(RowForm form, RunRows run, Finish end)
+    Made(RowwiseForm form, RunRows run, Finish end)
         : RowKernel(std::move(form)), run_(std::move(run)), finish_(std::move(end)) {}
     void run_rows(const RowPiece& piece) const noexcept override { run_(piece); }
     void finish(const Launch& launch) const noexcept override { finish_(launch); }
@@ -69,7 +69,7 @@ template <class RunRows, class Finish>
 }
 
 /// `kernels`: of `nodes`, all of them row kernels.
-[[nodiscard]] std::unique_ptr<Kernel> make_row_program(std::span<const RowNode> nodes,
-                                                       std::vector<std::unique_ptr<Kernel>> kernels);
+[[nodiscard]] std::unique_ptr<Kernel> make_row_program(
+    std::span<const RowNode> nodes, std::vector<std::unique_ptr<Kernel>> kernels);
 
 }  // namespace snug

@@ -40,9 +40,7 @@ OneKernel with_type(OneKernel one, DType dtype) {
   return one;
 }
 
-OneKernel& add_keys(OneKernel& one) {
-  return one.add({DType::i64, {3}}, {11, 5, 40});
-}
+OneKernel& add_keys(OneKernel& one) { return one.add({DType::i64, {3}}, {11, 5, 40}); }
 
 std::vector<OneKernel> cases() {
   std::vector<OneKernel> all;
@@ -56,7 +54,8 @@ std::vector<OneKernel> cases() {
     OneKernel dropout("dropout", {{"rate", 0.25}, {"ordinal", int64_t{3}}});
     dropout.add_normal(x);
     all.push_back(add_keys(dropout));
-    all.push_back(OneKernel("layer_norm").add_normal(x).add_normal({columns}).add_normal({columns}));
+    all.push_back(
+        OneKernel("layer_norm").add_normal(x).add_normal({columns}).add_normal({columns}));
     std::vector<double> rstd(650, 1.5);
     all.push_back(OneKernel("layer_norm_grad")
                       .add_normal(x)
@@ -65,8 +64,8 @@ std::vector<OneKernel> cases() {
                       .add({DType::f32, rows}, rstd)
                       .add_normal(x));
     all.push_back(OneKernel("reduce_sum", {{"axes", std::vector<int64_t>{0, 1}}}).add_normal(x));
-    all.push_back(
-        OneKernel("reduce_mean", {{"axes", std::vector<int64_t>{0, 1}}}).add_normal({8, 256, columns}));
+    all.push_back(OneKernel("reduce_mean", {{"axes", std::vector<int64_t>{0, 1}}})
+                      .add_normal({8, 256, columns}));
     const Shape wide = {5, 130, 2 * columns};
     all.push_back(OneKernel("geglu").add_normal(wide));
     all.push_back(OneKernel("geglu_grad").add_normal(wide).add_normal(x));
@@ -91,7 +90,7 @@ std::vector<std::vector<std::byte>> run_in_pieces(const OneKernel& one, uint32_t
   const auto made = backend->create(spec);
   const auto* kernel = dynamic_cast<const RowKernel*>(made.get());
   if (kernel == nullptr) return {};
-  const RowForm& form = kernel->form();
+  const RowwiseForm& form = kernel->form();
   std::vector<std::vector<std::byte>> memory;
   for (size_t i = 0; i < one.data.size(); ++i) memory.push_back(encode(one.types[i], one.data[i]));
   std::vector<Bytes> made_outputs;
@@ -104,8 +103,8 @@ std::vector<std::vector<std::byte>> run_in_pieces(const OneKernel& one, uint32_t
   if (form.grid.grain == 1) grains = {0};
   std::shuffle(grains.begin(), grains.end(), random);
   for (const int64_t first : grains) {
-    const int64_t end = form.grid.grain == 1 ? form.grid.rows
-                                             : std::min(form.grid.rows, first + form.grid.grain);
+    const int64_t end =
+        form.grid.grain == 1 ? form.grid.rows : std::min(form.grid.rows, first + form.grid.grain);
     for (int64_t at = first; at < end;) {
       const int64_t most = std::max<int64_t>(1, std::min<int64_t>(form.grid.rows / 7, 5000));
       const int64_t steps = 1 + static_cast<int64_t>(random() % static_cast<uint64_t>(most));
@@ -151,8 +150,8 @@ TEST(Row_kernels, have_the_same_bits_in_pieces_of_any_size) {
   });
 }
 
-// Nodes that read what the ones before them made: operand i of the program is an input, a value that
-// is kept or one that is not.
+// Nodes that read what the ones before them made: operand i of the program is an input, a value
+// that is kept or one that is not.
 class Chain {
  public:
   explicit Chain(int threads)
@@ -218,7 +217,7 @@ class Chain {
       refs(node.inputs, row.inputs);
       refs(node.outputs, row.outputs);
       nodes.push_back(row);
-      const RowForm form = backend_->select(node.spec).row_form;
+      const RowwiseForm form = backend_->select(node.spec).row_form;
       const std::vector<int64_t> read(node.inputs.begin(), node.inputs.end());
       const std::vector<int64_t> written(node.outputs.begin(), node.outputs.end());
       EXPECT_TRUE(program.add(form, read, written)) << *node.spec.op->name;
@@ -276,7 +275,8 @@ void build_block(Chain& chain, DType dtype, const Shape& shape) {
   const int32_t sum = chain.op("add", {dropped, residual}, {true})[0];
   const auto norm = chain.op("layer_norm", {sum, gamma, beta}, {false, false, true});
   const int32_t dy = chain.op("gelu", {norm[0]}, {false})[0];
-  const auto grad = chain.op("layer_norm_grad", {sum, gamma, norm[1], norm[2], dy}, {true, true, true});
+  const auto grad =
+      chain.op("layer_norm_grad", {sum, gamma, norm[1], norm[2], dy}, {true, true, true});
   const int32_t d = chain.op("dropout", {grad[0], rng}, {true}, drop)[0];
   chain.op("reduce_sum", {d}, {true}, {{"axes", std::vector<int64_t>{0, 1}}});
 }
@@ -296,8 +296,8 @@ TEST(Row_programs, have_the_bits_of_their_nodes) {
   });
 }
 
-RowForm form(int64_t rows, std::vector<int64_t> inputs, std::vector<int64_t> outputs,
-             int64_t grain = 1, int64_t step = 1) {
+RowwiseForm form(int64_t rows, std::vector<int64_t> inputs, std::vector<int64_t> outputs,
+                 int64_t grain = 1, int64_t step = 1) {
   return {.grid = {.rows = rows, .step = step, .grain = grain},
           .inputs = std::move(inputs),
           .outputs = std::move(outputs)};
@@ -325,7 +325,7 @@ TEST(Row_programs, take_only_what_is_made_and_read_by_the_same_rows) {
   EXPECT_FALSE(program.add(form(8, {32, 32}, {32}), Keys{0, 7}, Keys{8}, over_whole));
   // Too few threads would work.
   EXPECT_TRUE(RowProgram().add(form(64, {4}, {4}, 32), Keys{0}, Keys{1}));
-  RowForm three = form(64, {4}, {4}, 32);
+  RowwiseForm three = form(64, {4}, {4}, 32);
   three.threads = 3;
   EXPECT_FALSE(RowProgram().add(three, Keys{0}, Keys{1}));
 }

@@ -55,9 +55,9 @@ Samples samples_of(const NodeSpec& spec) {
 }
 
 // A row begins at a word of the random numbers.
-RowForm row_form(const NodeSpec& spec, const CpuContext& context) {
+RowwiseForm row_form(const NodeSpec& spec, const CpuContext& context) {
   const Samples samples = samples_of(spec);
-  RowForm form{.threads = context.threads};
+  RowwiseForm form{.threads = context.threads};
   if (samples.size == 0) return form;
   const int64_t size = samples.size % 16 == 0 ? 16 : samples.size % 4 == 0 ? 4 : samples.size;
   form.grid.rows = samples.count * samples.size / size;
@@ -74,7 +74,7 @@ std::unique_ptr<Kernel> create_dropout(const NodeSpec& spec, const CpuContext& c
   const auto ordinal = static_cast<uint32_t>(spec.attrs.int64("ordinal"));
   const auto chunk_fn = HWY_DYNAMIC_DISPATCH(dropout_chunk);
   const FloatRows rows(spec.inputs[0].dtype);
-  RowForm form = row_form(spec, context);
+  RowwiseForm form = row_form(spec, context);
   if (!form.is_given()) return make_kernel([](const Launch&) { return ErrorCode::ok; });
   const int64_t size = form.outputs[0] / element_bytes(spec.outputs[0].dtype);
   return make_row_kernel(std::move(form), [=](const RowPiece& piece) {

@@ -29,11 +29,11 @@ BroadcastPlan plan_of(const NodeSpec& spec) {
   return plan_broadcast(spec.outputs[0].shape, operands);
 }
 
-// Of operands that have the output's shape but for its first dims or for all of them. Where all
-// have it, rows are cache lines.
-RowForm row_form(const NodeSpec& spec, const CpuContext& context) {
+// Where operands have the output's shape, or all of it but its first dims. If all have it, rows are
+// cache lines.
+RowwiseForm row_form(const NodeSpec& spec, const CpuContext& context) {
   const BroadcastPlan plan = plan_of(spec);
-  RowForm form{.threads = context.threads};
+  RowwiseForm form{.threads = context.threads};
   if (plan.rank > 2 || plan.rows == 0 || plan.row_size() == 0) return form;
   constexpr int64_t kLine = 16;
   const bool is_flat = plan.rank == 1;
@@ -48,7 +48,7 @@ RowForm row_form(const NodeSpec& spec, const CpuContext& context) {
 }
 
 // Elements of a row of the output.
-int64_t row_size(const RowForm& form, const NodeSpec& spec) {
+int64_t row_size(const RowwiseForm& form, const NodeSpec& spec) {
   return form.outputs[0] / element_bytes(spec.outputs[0].dtype);
 }
 
@@ -68,7 +68,7 @@ std::unique_ptr<Kernel> create_unary(const NodeSpec& spec, const CpuContext& con
   const UnaryRow row = find_unary_row(op, op == "gelu" ? spec.attrs.text("approximate") : "");
   const float factor = op == "scale" ? static_cast<float>(spec.attrs.real("factor")) : 1.0F;
   const FloatRows rows(spec.outputs[0].dtype);
-  RowForm form = row_form(spec, context);
+  RowwiseForm form = row_form(spec, context);
   if (!form.is_given()) return nothing_to_do();
   return make_row_kernel(form, [=, size = row_size(form, spec)](const RowPiece& piece) {
     for_each_buffer(piece.rows() * size, [&](int64_t at, int64_t count) {
@@ -85,7 +85,7 @@ std::unique_ptr<Kernel> create_grad(const NodeSpec& spec, const CpuContext& cont
   const std::string& op = *spec.op->name;
   const GradRow row = find_grad_row(op, op == "gelu_grad" ? spec.attrs.text("approximate") : "");
   const FloatRows rows(spec.outputs[0].dtype);
-  RowForm form = row_form(spec, context);
+  RowwiseForm form = row_form(spec, context);
   if (!form.is_given()) return nothing_to_do();
   return make_row_kernel(form, [=, size = row_size(form, spec)](const RowPiece& piece) {
     for_each_buffer(piece.rows() * size, [&](int64_t at, int64_t count) {
@@ -119,7 +119,7 @@ std::unique_ptr<Kernel> create_binary(const NodeSpec& spec, const CpuContext& co
     row(a, plan.step(0), b, plan.step(1), y, n);
     rows.write(y, output, at, n);
   };
-  RowForm form = row_form(spec, context);
+  RowwiseForm form = row_form(spec, context);
   if (form.is_given()) {
     // Operands of one shape are one row, whatever piece of it.
     const bool is_flat = plan.rank == 1;
@@ -254,7 +254,7 @@ std::unique_ptr<Kernel> create_cast(const NodeSpec& spec, const CpuContext& cont
 
 // Between f32 and 16 bits.
 std::unique_ptr<Kernel> create_half_cast(const NodeSpec& spec, const CpuContext& context) {
-  RowForm form = row_form(spec, context);
+  RowwiseForm form = row_form(spec, context);
   if (!form.is_given()) return nothing_to_do();
   return make_row_kernel(form, [row = find_cast_row(spec.inputs[0].dtype, spec.outputs[0].dtype),
                                 size = row_size(form, spec)](const RowPiece& piece) {

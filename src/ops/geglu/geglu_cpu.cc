@@ -28,11 +28,11 @@ struct Halves {
   }
 };
 
-RowForm form_of(const NodeSpec& spec, const CpuContext& context) {
+RowwiseForm form_of(const NodeSpec& spec, const CpuContext& context) {
   const Halves x(spec.inputs[0]);
   const int64_t half = x.half * element_bytes(spec.inputs[0].dtype);
   const bool is_gradient = spec.inputs.size() == 2;
-  RowForm form{.grid = {.rows = x.rows}, .threads = context.threads};
+  RowwiseForm form{.grid = {.rows = x.rows}, .threads = context.threads};
   form.inputs = {2 * half};
   if (is_gradient) form.inputs.push_back(half);
   form.outputs = {is_gradient ? 2 * half : half};

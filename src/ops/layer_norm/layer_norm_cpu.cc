@@ -128,7 +128,7 @@ int64_t forward_scratch(const NodeSpec& spec, const CpuContext& context) {
   return context.threads * norm_of(spec).columns * kFloatBytes;
 }
 
-RowForm forward_form(const NodeSpec& spec, const CpuContext& context) {
+RowwiseForm forward_form(const NodeSpec& spec, const CpuContext& context) {
   const Norm norm = norm_of(spec);
   const int64_t row_bytes = norm.columns * element_bytes(spec.inputs[0].dtype);
   return {.grid = {.rows = norm.rows},
@@ -169,7 +169,7 @@ int64_t grad_scratch(const NodeSpec& spec, const CpuContext& context) {
 }
 
 // A thread has whole blocks.
-RowForm grad_form(const NodeSpec& spec, const CpuContext& context) {
+RowwiseForm grad_form(const NodeSpec& spec, const CpuContext& context) {
   const Norm norm = norm_of(spec);
   const int64_t row_bytes = norm.columns * element_bytes(spec.inputs[0].dtype);
   return {.grid = {.rows = norm.rows, .grain = norm.block_rows},

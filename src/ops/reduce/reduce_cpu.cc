@@ -26,7 +26,7 @@ double scale_of(const NodeSpec& spec, const Reduction& plan) {
   return *spec.op->name == "reduce_mean" ? 1.0 / static_cast<double>(plan.reduced) : 1.0;
 }
 
-RowForm sum_form(const NodeSpec& spec, const CpuContext& context) {
+RowwiseForm sum_form(const NodeSpec& spec, const CpuContext& context) {
   const Reduction plan = reduction_of(spec);
   if (!is_summed_by_rows(plan)) return {};
   constexpr auto kFloatBytes = static_cast<int64_t>(sizeof(float));

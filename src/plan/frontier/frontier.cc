@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/stop.h"
 #include "plan/improve/bound.h"
+#include "plan/improve/fuse_rows.h"
 #include "plan/improve/fuse_steps.h"
 #include "plan/placement/assemble.h"
 #include "plan/problem/liveness.h"
@@ -16,8 +17,9 @@ namespace snug::plan {
 namespace {
 
 bool may_fuse(const Problem& problem) {
-  return std::any_of(problem.ops.begin(), problem.ops.end(),
-                     [](const Op& op) { return op.fusion.kind != 0; });
+  return std::any_of(problem.ops.begin(), problem.ops.end(), [](const Op& op) {
+    return op.fusion.kind != 0 || op.rowwise.form.is_given();
+  });
 }
 
 // One that is no faster any more than a smaller one goes.
@@ -39,11 +41,13 @@ ScheduledPoint fused(const Problem& problem, ScheduledPoint point, int64_t most_
   if (!may_fuse(problem)) return point;
   FusedSchedule found =
       fuse_steps(problem, point.schedule, analyse(problem, point.schedule), most_bytes);
-  if (found.fused.empty()) return point;
-  const Liveness after = analyse(problem, found.schedule, found.fused);
+  const Liveness live = analyse(problem, found.schedule, found.fused);
+  FusedSteps fused = fuse_rows(problem, found.schedule, std::move(found.fused), live, most_bytes);
+  if (fused.empty()) return point;
+  const Liveness after = analyse(problem, found.schedule, fused);
   SNUG_CHECK(after.load_bytes <= most_bytes, "fused steps need more than they may");
   return {std::move(found.schedule), std::move(point.strategy), after.load_bytes, after.seconds,
-          std::move(found.fused)};
+          std::move(fused)};
 }
 
 ScheduledPoint fused(const Problem& problem, ScheduledPoint point) {

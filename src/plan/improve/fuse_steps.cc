@@ -142,10 +142,10 @@ class Fuser {
       if (runs_at_[step] != step) continue;
       for (const int32_t before : waiting[step]) {
         fused.schedule.push_back(schedule_[before]);
-        fused.fused.push_back(before != waiting[step].front());
+        fused.fused.push_back(before != waiting[step].front() ? Fused::sums : Fused::no);
       }
       fused.schedule.push_back(schedule_[step]);
-      fused.fused.push_back(!waiting[step].empty());
+      fused.fused.push_back(waiting[step].empty() ? Fused::no : Fused::sums);
       is_any = is_any || !waiting[step].empty();
     }
     if (!is_any) fused.fused.clear();

@@ -66,7 +66,7 @@ Names names_of(const Problem& problem, const ScheduledPoint& point) {
   Names names;
   for (size_t i = 0; i < point.schedule.size(); ++i) {
     const std::string& name = problem.ops[point.schedule[i]].name;
-    const bool is_fused = i < point.fused.size() && point.fused[i];
+    const bool is_fused = i < point.fused.size() && point.fused[i] != Fused::no;
     names.push_back(is_fused ? "+" + name : name);
   }
   return names;
@@ -160,7 +160,7 @@ TEST(FuseSteps, Frontiers_keep_their_loads_and_every_plan_is_valid) {
       EXPECT_EQ(check(problem, after.plan(i)), std::vector<std::string>{});
       EXPECT_LT(point.seconds, seconds);
       seconds = point.seconds;
-      count += std::count(point.fused.begin(), point.fused.end(), true);
+      count += std::count(point.fused.begin(), point.fused.end(), Fused::sums);
     }
     EXPECT_GT(count, 0);
     EXPECT_LT(after.keep_all_seconds(), before.keep_all_seconds());
@@ -180,7 +180,7 @@ TEST(FuseSteps, A_plan_that_fuses_what_it_may_not_is_found) {
   const ScheduledPoint point = fused_within(problem, 128);
   const Plan good = assemble(problem, point.schedule, "given", {}, point.fused);
   ASSERT_EQ(check(problem, good), std::vector<std::string>{});
-  ASSERT_TRUE(good.steps[3].is_fused);
+  ASSERT_EQ(good.steps[3].fused, Fused::sums);
   const auto is_found = [&](const Problem& of, const Plan& plan, const std::string& part) {
     const std::vector<std::string> violations = check(of, plan);
     return std::any_of(violations.begin(), violations.end(), [&](const std::string& each) {
@@ -188,13 +188,13 @@ TEST(FuseSteps, A_plan_that_fuses_what_it_may_not_is_found) {
     });
   };
   Plan bad = good;
-  bad.steps[1].is_fused = true;  // two makers
+  bad.steps[1].fused = Fused::sums;  // two makers
   EXPECT_TRUE(is_found(problem, bad, "cannot run in one kernel with the step before"));
   bad = good;
-  bad.steps[0].is_fused = true;
+  bad.steps[0].fused = Fused::sums;
   EXPECT_TRUE(is_found(problem, bad, "cannot run in one kernel with the step before"));
   bad = good;
-  bad.steps[3].is_fused = false;
+  bad.steps[3].fused = Fused::no;
   EXPECT_TRUE(is_found(problem, bad, "seconds is"));
   EXPECT_TRUE(is_found(problem, bad, "live_ranges and offsets differ"));
   Problem fewer = problem;

@@ -10,6 +10,7 @@
 #include "base/index_vector.h"
 #include "base/stop.h"
 #include "plan/problem/liveness.h"
+#include "plan/problem/row_runs.h"
 #include "plan/problem/validate.h"
 
 namespace snug::plan {
@@ -27,12 +28,15 @@ Liveness separated(Liveness live) {
   for (size_t i = 0; i < live.ranges.size(); ++i) {
     if (live.place_of[i] < 0) continue;
     LiveRange& before = live.ranges[live.place_of[i]];
-    const int32_t step = live.ranges[i].first;
-    int64_t& in_use = live.step_bytes[step];
+    const int32_t first = live.ranges[i].first;
+    const int32_t last = live.read_until[i];
     const int64_t more = std::min(before.bytes, live.ranges[i].bytes);
-    if (more > live.load_bytes - in_use) continue;
-    in_use += more;
-    before.last = step;
+    bool has_room = true;
+    for (int32_t step = first; step <= last; ++step)
+      has_room = has_room && more <= live.load_bytes - live.step_bytes[step];
+    if (!has_room) continue;
+    for (int32_t step = first; step <= last; ++step) live.step_bytes[step] += more;
+    before.last = last;
     live.place_of[i] = -1;
   }
   return live;
@@ -87,6 +91,9 @@ Plan plan_of(const Problem& problem, IndexSpan<const OpId> schedule, const Fused
   plan.peak_step = live.peak_step;
   plan.seconds = live.seconds;
   plan.steps.reserve(schedule.size());
+  const std::vector<RowRun> runs = row_runs(problem, schedule, fused);
+  auto next_run = runs.begin();
+  const RowRun* run = nullptr;  // that the step is in
   // Ranges come in the order of the steps' outputs, scratch last: one cursor walks them.
   IdVector<StorageId, int64_t> current(problem.storages.size(), kResidentOffset);
   size_t next_range = 0;
@@ -96,21 +103,32 @@ Plan plan_of(const Problem& problem, IndexSpan<const OpId> schedule, const Fused
     const Op& op = problem.ops[id];
     Step step;
     step.op = id;
-    step.is_fused = is_fused(fused, at);
-    if (step.is_fused) step.scratch_offset = plan.steps[at - 1].scratch_offset;
+    if (run != nullptr && at > run->last()) run = nullptr;
+    if (next_run != runs.end() && next_run->first == at) run = &*next_run++;
+    const size_t in_run = run == nullptr ? 0 : static_cast<size_t>(at - run->first);
+    if (run != nullptr) step.saved_seconds = run->saved_seconds[in_run];
+    if (is_fused(fused, at)) {
+      step.fused = fused[static_cast<size_t>(at)];
+      step.scratch_offset = plan.steps[at - 1].scratch_offset;
+    }
     step.input_offsets.reserve(op.inputs.size());
     step.output_offsets.reserve(op.outputs.size());
     for (const StorageId input : op.inputs) {
       step.input_offsets.push_back(current[input]);
     }
-    for (const StorageId output : op.outputs) {
+    for (size_t i = 0; i < op.outputs.size(); ++i) {
+      const StorageId output = op.outputs[i];
       if (!problem.storages[output].resident) {
-        current[output] = placement.offsets[next_range++];
+        int64_t& offset = placement.offsets[next_range++];
+        if (run != nullptr && run->is_inside[in_run][i]) offset = kInsideOffset;
+        current[output] = offset;
       }
       step.output_offsets.push_back(current[output]);
     }
-    if (scratch_bytes_of(problem, schedule, fused, at) > 0)
-      step.scratch_offset = placement.offsets[next_range++];
+    const bool has_scratch = next_range < live.ranges.size() &&
+                             live.ranges[next_range].is_scratch() &&
+                             live.ranges[next_range].first == at;
+    if (has_scratch) step.scratch_offset = placement.offsets[next_range++];
     plan.steps.push_back(std::move(step));
   }
   SNUG_CHECK(next_range == live.ranges.size(), "every range belongs to one step");

@@ -64,6 +64,26 @@ Phase phase_from(const io::JsonValue& value) {
   value.fail("is no phase: '" + name + "'", "prologue, forward, backward or update");
 }
 
+Json rowwise_json(const RowwiseOp& op) {
+  return {{"rows", op.form.grid.rows},        {"step", op.form.grid.step},
+          {"grain", op.form.grid.grain},      {"inputs", op.form.inputs},
+          {"outputs", op.form.outputs},       {"scratch_bytes", op.form.scratch_bytes},
+          {"threads", op.form.threads},       {"has_head", op.has_head},
+          {"saved_seconds", op.saved_seconds}};
+}
+
+RowwiseOp rowwise_from(const io::JsonValue& json) {
+  return {.form = {.grid = {.rows = json.get_int("rows"),
+                            .step = json.get_int("step"),
+                            .grain = json.get_int("grain")},
+                   .inputs = integers<int64_t>(json.at("inputs")),
+                   .outputs = integers<int64_t>(json.at("outputs")),
+                   .scratch_bytes = json.get_int("scratch_bytes"),
+                   .threads = number_at(json, "threads")},
+          .has_head = json.get_bool("has_head"),
+          .saved_seconds = json.get_double("saved_seconds")};
+}
+
 }  // namespace
 
 std::string to_json(const Problem& problem) {
@@ -87,6 +107,7 @@ std::string to_json(const Problem& problem) {
                    {"signature", op.signature},
                    {"reuses", numbers_of(op.reuses)}});
     if (!op.parts.empty()) ops.back()["parts"] = op.parts;
+    if (op.rowwise.form.is_given()) ops.back()["rowwise"] = rowwise_json(op.rowwise);
     if (op.fusion.kind == 0) continue;
     ops.back()["fusion"] = {{"kind", op.fusion.kind},
                             {"most", op.fusion.most},
@@ -135,6 +156,7 @@ Problem problem_from_json(std::string_view text) {
                    .seconds = fusion.get_double("seconds"),
                    .scratch_bytes = fusion.get_int("scratch_bytes")};
     }
+    if (each.has("rowwise")) op.rowwise = rowwise_from(each.at("rowwise"));
     problem.ops.push_back(std::move(op));
   });
   problem.keep = ids<StorageId>(json.at("keep"));
@@ -150,7 +172,9 @@ std::string to_json(const Plan& plan) {
                      {"inputs", step.input_offsets},
                      {"outputs", step.output_offsets},
                      {"scratch", step.scratch_offset}});
-    if (step.is_fused) steps.back()["is_fused"] = true;
+    if (step.fused == Fused::sums) steps.back()["is_fused"] = true;
+    if (step.fused == Fused::rows) steps.back()["is_in_row_program"] = true;
+    if (step.saved_seconds != 0) steps.back()["saved_seconds"] = step.saved_seconds;
   }
   Json ranges = Json::array();
   for (size_t i = 0; i < plan.live_ranges.size(); ++i) {
@@ -178,9 +202,13 @@ Plan plan_from_json(const io::JsonValue& json) {
   Plan plan;
   plan.strategy = json.get_string("strategy");
   for_each(json.at("steps"), [&](const io::JsonValue& each) {
+    const bool is_in_rows = each.get_bool("is_in_row_program", false);
+    const bool is_sum = each.get_bool("is_fused", false);
+    if (is_in_rows && is_sum) each.fail("is a sum and in a row program");
     plan.steps.push_back({OpId(number_at(each, "op")), integers<int64_t>(each.at("inputs")),
                           integers<int64_t>(each.at("outputs")), each.get_int("scratch"),
-                          each.get_bool("is_fused", false)});
+                          is_in_rows ? Fused::rows : (is_sum ? Fused::sums : Fused::no),
+                          each.get_double("saved_seconds", 0)});
   });
   for_each(json.at("live_ranges"), [&](const io::JsonValue& each) {
     const int32_t id = number_at(each, "storage");  // of the op where it is scratch

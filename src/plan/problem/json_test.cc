@@ -27,7 +27,7 @@ TEST(Json, Problems_and_plans_come_back_exactly) {
       .kind = ~uint64_t{0}, .most = 8, .seconds = 1.0 / 3.0, .scratch_bytes = 64};
   EXPECT_EQ(problem_from_json(to_json(problem)), problem);
   Plan fused = frontier.smallest();
-  fused.steps.back().is_fused = true;
+  fused.steps.back().fused = Fused::sums;
   EXPECT_EQ(plan_from_json(to_json(fused)), fused);
 }
 

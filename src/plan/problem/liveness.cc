@@ -8,6 +8,7 @@
 #include "base/id_vector.h"
 #include "base/index_vector.h"
 #include "base/stop.h"
+#include "plan/problem/row_runs.h"
 
 namespace snug::plan {
 
@@ -16,13 +17,16 @@ std::vector<OpId> given_order(const Problem& problem) {
   return {ids.begin(), ids.end()};
 }
 
-int64_t scratch_bytes_of(const Problem& problem, IndexSpan<const OpId> schedule,
-                         const FusedSteps& fused, int32_t step) {
+namespace {
+
+// The scratch of the step's kernel; 0 where the step before has it.
+int64_t scratch_bytes_of(const Op& op, const FusedSteps& fused, int32_t step, const RowRun* run) {
   if (is_fused(fused, step)) return 0;
-  const OpId id = schedule[step];
-  const Op& op = problem.ops[id];
+  if (run != nullptr) return run->scratch_bytes;
   return is_fused(fused, step + 1) ? op.fusion.scratch_bytes : op.scratch_bytes;
 }
+
+}  // namespace
 
 Liveness analyse(const Problem& problem, IndexSpan<const OpId> schedule, const FusedSteps& fused) {
   Liveness result;
@@ -32,7 +36,12 @@ Liveness analyse(const Problem& problem, IndexSpan<const OpId> schedule, const F
                                        -1);  // the newest instance of each storage
   IdVector<OpId, int32_t> runs(problem.ops.size(), 0);
   IdVector<OpId, int32_t> fused_runs(problem.ops.size(), 0);
-  std::vector<std::pair<int32_t, int32_t>> taken;  // a range and the one whose place it takes
+  struct Taken {  // a range and the one whose place it takes, and the last step of the kernel
+    int32_t range;
+    int32_t place;
+    int32_t last;
+  };
+  std::vector<Taken> taken;
   IndexVector<int64_t> wider(schedule.size(),
                              0);  // bytes of overwritten inputs beyond the outputs'
   int32_t loss_step = steps;
@@ -41,12 +50,18 @@ Liveness analyse(const Problem& problem, IndexSpan<const OpId> schedule, const F
     return problem.ops[id].phase == Phase::forward;
   };
   SparseStopPoint<64> stop_now_and_then;
-  int32_t kernel_end = 0;  // the last step of this step's kernel
+  const std::vector<RowRun> runs_of_rows = row_runs(problem, schedule, fused);
+  auto next_run = runs_of_rows.begin();
+  const RowRun* run = nullptr;  // that the step is in
+  int32_t kernel_end = 0;       // the last step of this step's kernel
   for (int32_t step = 0; step < steps; ++step) {
     stop_now_and_then();
     const OpId id = schedule[step];
     const Op& op = problem.ops[id];
-    ++(is_fused(fused, step) ? fused_runs : runs)[id];
+    if (run != nullptr && step > run->last()) run = nullptr;
+    if (next_run != runs_of_rows.end() && next_run->first == step) run = &*next_run++;
+    const bool is_next_sum = is_fused(fused, step) && run == nullptr;
+    ++(is_next_sum ? fused_runs : runs)[id];
     kernel_end = std::max(kernel_end, step);
     while (is_fused(fused, kernel_end + 1)) ++kernel_end;
     for (const StorageId input : op.inputs) {
@@ -58,26 +73,41 @@ Liveness analyse(const Problem& problem, IndexSpan<const OpId> schedule, const F
       if (loss_step == steps && op.phase == Phase::backward && is_forward(read.first))
         loss_step = step;
     }
-    for (const StorageId output : op.outputs) {
+    const int32_t first = run != nullptr ? run->first : step;
+    const int32_t last = run != nullptr ? kernel_end : step;
+    for (size_t i = 0; i < op.outputs.size(); ++i) {
+      const StorageId output = op.outputs[i];
       const Storage& storage = problem.storages[output];
       if (storage.resident) continue;
       SNUG_CHECK(storage.view_of == kNone, "a joint graph is measured as a plain problem");
       current[output] = static_cast<int32_t>(result.ranges.size());
-      result.ranges.push_back({output, step, step, storage.bytes, kNone});
+      const bool is_inside = run != nullptr && run->is_inside[static_cast<size_t>(step - first)][i];
+      result.ranges.push_back({output, first, last, is_inside ? 0 : storage.bytes, kNone});
     }
-    for (const auto& [output, input] : op.reuses) {
+    // From here on the place of the input is the output's.
+    const auto hand_on = [&](StorageId output, StorageId input) {
       LiveRange& before = result.ranges[current[input]];
-      before.last = step - 1;  // from here on its place is the output's
-      wider[step] += std::max<int64_t>(0, before.bytes - problem.storages[output].bytes);
-      taken.emplace_back(current[output], current[input]);
+      before.last = first - 1;
+      for (int32_t at = first; at <= last; ++at)
+        wider[at] += std::max<int64_t>(0, before.bytes - problem.storages[output].bytes);
+      taken.push_back({current[output], current[input], last});
       current[input] = -1;
+    };
+    if (run == nullptr) {
+      for (const auto& [output, input] : op.reuses) hand_on(output, input);
+    } else if (step == run->last()) {
+      for (const auto& [output, input] : run->places) hand_on(output, input);
     }
-    const int64_t scratch = scratch_bytes_of(problem, schedule, fused, step);
+    const int64_t scratch = scratch_bytes_of(op, fused, step, run);
     if (scratch > 0) result.ranges.push_back({kNone, step, kernel_end, scratch, id});
     if (op.scratch_bytes < 0) wider[step] += op.scratch_bytes;
   }
   result.place_of.assign(result.ranges.size(), -1);
-  for (const auto& [range, place] : taken) result.place_of[range] = place;
+  result.read_until.assign(result.ranges.size(), -1);
+  for (const Taken& each : taken) {
+    result.place_of[each.range] = each.place;
+    result.read_until[each.range] = each.last;
+  }
   for (const StorageId kept : problem.keep) {
     const int32_t instance = current[kept];
     if (instance >= 0) result.ranges[instance].last = steps - 1;
@@ -86,14 +116,18 @@ Liveness analyse(const Problem& problem, IndexSpan<const OpId> schedule, const F
   for (const LiveRange& range : result.ranges) {
     if (range.first < loss_step && range.last >= loss_step) result.kept_bytes += range.bytes;
   }
-  for (const auto& [range, place] : taken) {
-    if (result.ranges[range].first == loss_step) result.kept_bytes += result.ranges[place].bytes;
+  for (const Taken& each : taken) {
+    if (result.ranges[each.range].first == loss_step)
+      result.kept_bytes += result.ranges[each.place].bytes;
   }
   // Summed in the order of the ops, so that the same runs in another order give the same number to
   // the bit.
   for (const OpId id : runs.ids()) {
     const Op& op = problem.ops[id];
     result.seconds += runs[id] * op.seconds + fused_runs[id] * op.fusion.seconds;
+  }
+  for (const RowRun& each : runs_of_rows) {
+    for (const double saved : each.saved_seconds) result.seconds -= saved;
   }
   result.seconds += static_cast<double>(result.kept_bytes) * problem.kept_seconds_per_byte;
 

@@ -20,6 +20,8 @@ struct Liveness {
   /// By range: the range in whose place it is written (Op::reuses; that one ends a step before it
   /// begins), or -1.
   IndexVector<int32_t> place_of;
+  /// By range with such a place: the last step of its kernel, until which that one may be read.
+  IndexVector<int32_t> read_until;
   IndexVector<int64_t> step_bytes;  // bytes in use at each step
   int64_t load_bytes = 0;           // the largest of step_bytes
   int32_t peak_step = 0;            // the first step that reaches it
@@ -32,18 +34,16 @@ struct Liveness {
 /// schedule must make every storage before it is read; anything else is a bug of the caller.
 /// Negative scratch is taken off what the op's operands count (plain_problem.h).
 /// Steps of one kernel (`fused`) read all they read until the last of them, and have one scratch,
-/// which is the first one's range.
+/// which is the first one's range. The steps of a row program make all they make at the first of
+/// them; what is never in memory has no bytes (row_runs.h).
 /// O(steps + operands).
 [[nodiscard]] Liveness analyse(const Problem& problem, IndexSpan<const OpId> schedule,
                                const FusedSteps& fused = {});
 
 [[nodiscard]] inline bool is_fused(const FusedSteps& fused, int32_t step) {
   const auto at = static_cast<size_t>(step);
-  return at < fused.size() && fused[at];
+  return at < fused.size() && fused[at] != Fused::no;
 }
-/// The scratch of the step's kernel; 0 where the step before has it.
-[[nodiscard]] int64_t scratch_bytes_of(const Problem& problem, IndexSpan<const OpId> schedule,
-                                       const FusedSteps& fused, int32_t step);
 
 /// The order of the problem itself: keep everything that is used later.
 [[nodiscard]] std::vector<OpId> given_order(const Problem& problem);

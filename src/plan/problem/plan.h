@@ -24,6 +24,7 @@
 #include "base/id_vector.h"
 #include "base/index_vector.h"
 #include "base/phase.h"
+#include "base/row_form.h"
 #include "base/shared_text.h"
 
 namespace snug::plan {
@@ -56,6 +57,17 @@ struct Fusion {
   bool operator==(const Fusion&) const = default;
 };
 
+/// How an op is computed by rows together with ops of adjacent steps (base/row_form.h). Storages
+/// are the operands, in the order of Op::inputs and Op::outputs.
+struct RowwiseOp {
+  RowwiseForm form = {};
+  /// Another kernel runs before its rows and has made its outputs by then; so it is the first of a
+  /// program, and what it makes is in memory.
+  bool has_head = false;
+  double saved_seconds = 0;  // of the op's, where none of its operands by rows is in memory
+  bool operator==(const RowwiseOp&) const = default;
+};
+
 struct Op {
   std::string name;
   SharedText scope;  // "encoder.layer.3"; for reports
@@ -76,6 +88,7 @@ struct Op {
   /// in, outermost first.
   std::vector<int32_t> parts = {};
   Fusion fusion = {};
+  RowwiseOp rowwise = {};
   bool is_ordered = false;  // runs once, and in the listed order among all such ops
   GraphPart part = GraphPart::any;
   bool operator==(const Op&) const = default;
@@ -116,6 +129,13 @@ struct LiveRange {
   bool operator==(const LiveRange&) const = default;
 };
 
+/// The storage is never in memory: only a piece of its rows, while its row program runs.
+inline constexpr int64_t kInsideOffset = -2;
+
+/// How a step runs in one kernel with the step before: as one of several sums (Op::fusion), or in a
+/// row program (Op::rowwise).
+enum class Fused : uint8_t { no, sums, rows };
+
 /// One executed op with the arena offsets of everything it touches, in the order of Op::inputs and
 /// Op::outputs.
 struct Step {
@@ -123,7 +143,8 @@ struct Step {
   std::vector<int64_t> input_offsets;
   std::vector<int64_t> output_offsets;
   int64_t scratch_offset = 0;
-  bool is_fused = false;  // runs in one kernel with the step before, and in its scratch
+  Fused fused = Fused::no;   // then it has the scratch of the step before
+  double saved_seconds = 0;  // of the op's, in a row program
   bool operator==(const Step&) const = default;
 };
 
@@ -139,12 +160,12 @@ struct Plan {
   bool operator==(const Plan&) const = default;
 };
 
-/// By step of a schedule: Step::is_fused. Empty: none is.
-using FusedSteps = std::vector<bool>;
+/// By step of a schedule: Step::fused. Empty: none is.
+using FusedSteps = std::vector<Fused>;
 
 [[nodiscard]] inline double seconds_of(const Problem& problem, const Step& step) {
   const Op& op = problem.ops[step.op];
-  return step.is_fused ? op.fusion.seconds : op.seconds;
+  return step.fused == Fused::sums ? op.fusion.seconds : op.seconds - step.saved_seconds;
 }
 
 /// What no schedule of this problem can beat: the op whose own operands and scratch are the

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <optional>
 #include <set>
 #include <tuple>
@@ -12,7 +13,9 @@
 #include "base/id_vector.h"
 #include "base/index_vector.h"
 #include "base/numbers.h"
+#include "base/row_form.h"
 #include "base/stop.h"
+#include "base/units.h"
 #include "plan/problem/joint.h"
 #include "plan/problem/validate_joint.h"
 #include "snug/error.h"
@@ -73,6 +76,29 @@ void validate_fusion(const Problem& problem, const Op& op) {
   if (!std::isfinite(fusion.seconds) || fusion.seconds < 0)
     reject(op.name, "has no valid duration where it is fused");
   validate_bytes(problem, op.name + " (scratch, fused)", fusion.scratch_bytes);
+}
+
+void validate_rowwise(const Problem& problem, const Op& op) {
+  const RowwiseForm& form = op.rowwise.form;
+  if (!form.is_given()) return;
+  if (form.inputs.size() != op.inputs.size() || form.outputs.size() != op.outputs.size())
+    reject(op.name, "has another number of operands by rows");
+  const auto check_bytes = [&](StorageId id, int64_t bytes) {
+    if (bytes < 0 || bytes > problem.storages[id].bytes / form.grid.rows)
+      reject(op.name, "has rows of '" + problem.storages[id].name + "' that are not in it");
+  };
+  for (size_t i = 0; i < op.inputs.size(); ++i) check_bytes(op.inputs[i], form.inputs[i]);
+  for (size_t i = 0; i < op.outputs.size(); ++i) {
+    check_bytes(op.outputs[i], form.outputs[i]);
+    if (problem.storages[op.outputs[i]].resident) reject(op.name, "writes resident rows");
+  }
+  if (form.grid.rows < 0 || form.grid.step < 1 || form.grid.grain < 1 ||
+      form.grid.grain % form.grid.step != 0 || form.threads < 1)
+    reject(op.name, "is cut into rows that cannot be");
+  const double saved = op.rowwise.saved_seconds;
+  if (!std::isfinite(saved) || saved < 0 || saved > op.seconds)
+    reject(op.name, "saves a time that it does not take");
+  validate_bytes(problem, op.name + " (scratch, by rows)", form.scratch_bytes);
 }
 
 // One storage instance as the replay sees it.
@@ -165,8 +191,11 @@ class PlanReplay {
     int32_t count = 1;
     for (size_t step = 0; step < plan.steps.size(); ++step) {
       const Step& each = plan.steps[step];
-      if (!each.is_fused) count = 1;
-      if (!each.is_fused) continue;
+      if (each.fused == Fused::no) count = 1;
+      if (each.fused == Fused::no && is_in_rows(plan, step + 1)) check_rows(plan, step);
+      if (each.fused != Fused::rows && !is_in_rows(plan, step + 1) && each.saved_seconds != 0)
+        report("step " + std::to_string(step) + " saves time by itself");
+      if (each.fused != Fused::sums) continue;
       const Fusion& fusion = problem_.ops[each.op].fusion;
       const bool is_alike = step > 0 && fusion.kind != 0 &&
                             problem_.ops[plan.steps[step - 1].op].fusion.kind == fusion.kind;
@@ -176,6 +205,63 @@ class PlanReplay {
       } else if (each.scratch_offset != plan.steps[step - 1].scratch_offset) {
         report("step " + std::to_string(step) + " has another scratch than its kernel");
       }
+    }
+  }
+
+  // The steps of a row program can be computed together, and what is never in memory is read by
+  // them only.
+  void check_rows(const Plan& plan, size_t first) {
+    RowProgram program;
+    IdVector<StorageId, bool> is_made(problem_.storages.size(), false);
+    std::set<StorageId> inside;
+    size_t step = first;
+    for (; step == first || is_in_rows(plan, step); ++step) {
+      const Step& each = plan.steps[step];
+      const Op& op = problem_.ops[each.op];
+      const std::string place = "step " + std::to_string(step) + ": op '" + op.name + "' ";
+      const RowwiseOp& rows = op.rowwise;
+      std::vector<int64_t> inputs;
+      std::vector<int64_t> outputs;
+      std::vector<std::pair<int64_t, int64_t>> reuses;
+      for (const StorageId id : op.inputs) inputs.push_back(id.number());
+      for (const StorageId id : op.outputs) {
+        outputs.push_back(id.number());
+        if (is_made[id]) report(place + "makes '" + storage(id).name + "' a second time");
+        is_made[id] = true;
+      }
+      for (const auto& [output, input] : op.reuses)
+        reuses.emplace_back(output.number(), input.number());
+      if ((step > first && rows.has_head) || !program.add(rows.form, inputs, outputs, reuses))
+        report(place + "cannot run in a row program with the steps before");
+      if (each.scratch_offset != plan.steps[first].scratch_offset)
+        report(place + "has another scratch than its row program");
+      if (each.saved_seconds < 0 || each.saved_seconds > rows.saved_seconds * (1 + 1e-9))
+        report(place + "saves more time than it can");
+      for (size_t i = 0; i < op.outputs.size(); ++i) {
+        if (each.output_offsets[i] != kInsideOffset) continue;
+        const bool may_be = i < rows.form.outputs.size() && rows.form.outputs[i] > 0 &&
+                            !rows.has_head && !storage(op.outputs[i]).resident;
+        if (!may_be) report(place + "has '" + storage(op.outputs[i]).name + "' in no memory");
+        inside.insert(op.outputs[i]);
+      }
+      program_scratch_[first] += round_up(rows.form.scratch_bytes, problem_.alignment);
+    }
+    for (const StorageId id : inside)
+      program_scratch_[first] += round_up(program.buffer_bytes(id.number()), problem_.alignment);
+    const Op& head = problem_.ops[plan.steps[first].op];
+    if (head.rowwise.has_head)
+      program_scratch_[first] = std::max(program_scratch_[first], head.scratch_bytes);
+    // Behind the program nobody reads it before it is made again.
+    for (; step < plan.steps.size() && !inside.empty(); ++step) {
+      const Op& op = problem_.ops[plan.steps[step].op];
+      for (const StorageId id : op.inputs) {
+        if (inside.erase(id) > 0)
+          report("'" + storage(id).name + "' is read where it was in no memory");
+      }
+      for (const StorageId id : op.outputs) inside.erase(id);
+    }
+    for (const StorageId id : problem_.keep) {
+      if (inside.contains(id)) report("'" + storage(id).name + "' is kept but in no memory");
     }
   }
 
@@ -189,6 +275,9 @@ class PlanReplay {
       const Op& op = problem_.ops[each.op];
       const auto now = static_cast<int32_t>(step);
       const int32_t end = last_of_kernel(plan, now);
+      const bool is_program = is_in_rows(plan, step) || is_in_rows(plan, step + 1);
+      const int32_t begin = is_program ? first_of_kernel(plan, now) : now;
+      if (begin == now) root_of_.clear();
       const std::string place = "step " + std::to_string(step) + ": op '" + op.name + "' ";
       for (size_t i = 0; i < op.inputs.size(); ++i) {
         const StorageId id = op.inputs[i];
@@ -217,25 +306,36 @@ class PlanReplay {
           continue;
         }
         newest[id] = static_cast<int64_t>(instances.size());
-        instances.push_back({id, kNone, now, now, storage(id).bytes, each.output_offsets[i]});
+        const bool is_inside = each.output_offsets[i] == kInsideOffset;
+        if (is_inside && !is_program) report(place + "has an output in no memory");
+        instances.push_back({id, kNone, begin, is_program ? end : now,
+                             is_inside ? 0 : storage(id).bytes, each.output_offsets[i]});
       }
       for (const auto& [output, input] : op.reuses) {
-        const int64_t found = newest[input];
+        int64_t found = newest[input];
         newest[input] = -1;
         if (found < 0) continue;
+        // What was made in the program stands for what it would have been written over.
+        if (is_program && instances[found].first == begin) {
+          const auto root = root_of_.find(input);
+          if (root == root_of_.end()) continue;
+          found = root->second;
+        }
         Instance& before = instances[found];
         const Instance& after = instances[newest[output]];
+        if (after.offset == kInsideOffset) root_of_[output] = found;
         if (before.offset != after.offset) continue;  // both are there while the op runs
-        before.last = now - 1;
-        if (loss_step_ == now) taken_at_loss_ += before.bytes;
+        before.last = begin - 1;
+        if (loss_step_ == begin) taken_at_loss_ += before.bytes;
         if (before.bytes > after.bytes) {  // the op reads all of it
-          tails_.push_back(
-              {kNone, each.op, now, now, before.bytes - after.bytes, before.offset + after.bytes});
+          tails_.push_back({kNone, each.op, begin, is_program ? end : now,
+                            before.bytes - after.bytes, before.offset + after.bytes});
         }
       }
-      const int64_t scratch = each.is_fused ? 0
-                              : end > now   ? op.fusion.scratch_bytes
-                                            : op.scratch_bytes;
+      const int64_t scratch = each.fused != Fused::no ? 0
+                              : is_program            ? program_scratch_[step]
+                              : end > now             ? op.fusion.scratch_bytes
+                                                      : op.scratch_bytes;
       if (scratch > 0)
         instances.push_back({kNone, each.op, now, end, scratch, each.scratch_offset});
     }
@@ -256,6 +356,7 @@ class PlanReplay {
     };
     for (size_t i = 0; i < instances.size(); ++i) {
       const Instance& a = instances[i];
+      if (a.offset == kInsideOffset && a.bytes == 0) continue;
       if (a.offset < 0 || a.offset % problem_.alignment != 0) {
         report(name(a) + " lies at the bad offset " + std::to_string(a.offset));
       }
@@ -278,7 +379,9 @@ class PlanReplay {
         in_use[step] += each.bytes;
       }
     }
-    for (const Instance& tail : tails_) in_use[tail.first] += tail.bytes;
+    for (const Instance& tail : tails_) {
+      for (int32_t step = tail.first; step <= tail.last; ++step) in_use[step] += tail.bytes;
+    }
     const int64_t load = in_use.empty() ? 0 : *std::max_element(in_use.begin(), in_use.end());
     const auto claim = [&](const char* what, int64_t claimed, int64_t actual) {
       if (claimed != actual) {
@@ -332,14 +435,23 @@ class PlanReplay {
  private:
   static int32_t last_of_kernel(const Plan& plan, int32_t step) {
     const auto steps = static_cast<int32_t>(plan.steps.size());
-    while (step + 1 < steps && plan.steps[step + 1].is_fused) ++step;
+    while (step + 1 < steps && plan.steps[step + 1].fused != Fused::no) ++step;
     return step;
+  }
+  static int32_t first_of_kernel(const Plan& plan, int32_t step) {
+    while (step > 0 && plan.steps[step].fused != Fused::no) --step;
+    return step;
+  }
+  static bool is_in_rows(const Plan& plan, size_t step) {
+    return step < plan.steps.size() && plan.steps[step].fused == Fused::rows;
   }
 
   const Problem& problem_;
   std::vector<std::string>& violations_;
   std::optional<int32_t> loss_step_;  // the first backward one that reads what a forward one made
   int64_t taken_at_loss_ = 0;         // bytes that it overwrites
+  std::map<size_t, int64_t> program_scratch_;  // by the first step of a row program
+  std::map<StorageId, int64_t> root_of_;       // of what is in no memory: an instance before
   std::vector<Instance> tails_;  // what overwritten inputs have beyond their outputs, at that step
 };
 
@@ -364,6 +476,7 @@ void validate(const Problem& problem) {
     validate_reuses(problem, op);
     validate_joint_op(problem, op);
     validate_fusion(problem, op);
+    validate_rowwise(problem, op);
     validate_bytes(problem, op.name + " (scratch)", op.scratch_bytes);
     if (!std::isfinite(op.seconds) || op.seconds < 0) reject(op.name, "has no valid duration");
     for (const StorageId id : op.inputs) {

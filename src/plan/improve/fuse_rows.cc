@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/improve/fuse_rows.h"
+
+#include <algorithm>
+
+#include "base/stop.h"
+#include "plan/problem/row_runs.h"
+
+namespace snug::plan {
+namespace {
+
+// Steps of one program: what a kernel is written for.
+constexpr int32_t kMostSteps = 16;
+
+// By step: the bytes of what is there when it begins.
+IndexVector<int64_t> bytes_before(const Liveness& live) {
+  IndexVector<int64_t> change(live.step_bytes.size() + 2, 0);
+  for (const LiveRange& range : live.ranges) {
+    if (range.last <= range.first) continue;
+    change[range.first + 1] += range.bytes;
+    change[range.last + 1] -= range.bytes;
+  }
+  int64_t in_use = 0;
+  for (int64_t& each : change) each = in_use += each;
+  return change;
+}
+
+class RowFuser {
+ public:
+  RowFuser(const Problem& problem, IndexSpan<const OpId> schedule, const Liveness& live,
+           int64_t most_bytes)
+      : problem_(problem),
+        schedule_(schedule),
+        most_bytes_(most_bytes),
+        reads_(problem, schedule),
+        before_(bytes_before(live)) {}
+
+  // How many steps are one program from this one on; 1 where none is.
+  [[nodiscard]] int32_t longest(int32_t first, int32_t most) const {
+    int32_t found = 1;
+    if (!is_by_rows(first) || most < 2 || !is_by_rows(first + 1)) return found;
+    RowRunBuilder builder(problem_, schedule_, reads_, first);
+    if (!builder.add()) return found;
+    for (int32_t steps = 2; steps <= most && builder.add(); ++steps) {
+      if (bytes_of(builder.run()) <= most_bytes_) found = steps;
+    }
+    return found;
+  }
+
+ private:
+  [[nodiscard]] const Op& op_at(int32_t step) const {
+    const OpId id = schedule_[step];
+    return problem_.ops[id];
+  }
+  [[nodiscard]] bool is_by_rows(int32_t step) const { return op_at(step).rowwise.form.is_given(); }
+
+  // In use while the program runs.
+  [[nodiscard]] int64_t bytes_of(const RowRun& run) const {
+    int64_t bytes = before_[run.first] + run.scratch_bytes;
+    // What the first step may write over is no longer there in the schedule's own liveness.
+    for (const auto& [output, input] : op_at(run.first).reuses)
+      bytes += problem_.storages[input].bytes;
+    for (int32_t step = run.first; step <= run.last(); ++step) {
+      const Op& op = op_at(step);
+      for (size_t i = 0; i < op.outputs.size(); ++i) {
+        const Storage& storage = problem_.storages[op.outputs[i]];
+        const bool is_inside = run.is_inside[static_cast<size_t>(step - run.first)][i];
+        if (!storage.resident && !is_inside) bytes += storage.bytes;
+      }
+    }
+    for (const auto& [output, input] : run.places)
+      bytes -= std::min(problem_.storages[output].bytes, problem_.storages[input].bytes);
+    return bytes;
+  }
+
+  const Problem& problem_;
+  IndexSpan<const OpId> schedule_;
+  int64_t most_bytes_;
+  LastReads reads_;
+  IndexVector<int64_t> before_;
+};
+
+}  // namespace
+
+FusedSteps fuse_rows(const Problem& problem, IndexSpan<const OpId> schedule, FusedSteps fused,
+                     const Liveness& live, int64_t most_bytes) {
+  const RowFuser fuser(problem, schedule, live, most_bytes);
+  const auto steps = static_cast<int32_t>(schedule.size());
+  FusedSteps found = fused;
+  SparseStopPoint<64> stop_now_and_then;
+  for (int32_t step = 0; step < steps;) {
+    stop_now_and_then();
+    int32_t most = std::min(kMostSteps, steps - step);
+    for (int32_t ahead = 0; ahead < most; ++ahead) {
+      if (is_fused(fused, step + ahead)) most = ahead;
+    }
+    const int32_t together = fuser.longest(step, most);
+    if (together > 1) found.resize(static_cast<size_t>(steps), Fused::no);
+    for (int32_t ahead = 1; ahead < together; ++ahead)
+      found[static_cast<size_t>(step + ahead)] = Fused::rows;
+    step += together;
+  }
+  return found;
+}
+
+}  // namespace snug::plan

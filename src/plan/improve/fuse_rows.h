@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// Row programs of a schedule: adjacent steps that are computed by rows become one kernel where that
+// takes no more bytes than the schedule has anyway. What they hand on is then never in memory, and
+// what is made again right before it is read costs no bytes.
+#pragma once
+
+#include <cstdint>
+
+#include "base/index_vector.h"
+#include "plan/problem/liveness.h"
+
+namespace snug::plan {
+
+/// `fused`: sums of one kernel in this schedule, or empty; they stay. `live`: the schedule's with
+/// these; its load is no more than `most_bytes`. Steps stay where they are. The longest program is
+/// taken that begins at a step and fits. O(steps + operands) beside the programs.
+[[nodiscard]] FusedSteps fuse_rows(const Problem& problem, IndexSpan<const OpId> schedule,
+                                   FusedSteps fused, const Liveness& live, int64_t most_bytes);
+
+}  // namespace snug::plan

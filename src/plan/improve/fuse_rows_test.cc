@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/improve/fuse_rows.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <random>
+#include <string>
+
+#include "plan/frontier/frontier.h"
+#include "plan/placement/assemble.h"
+#include "plan/problem/json.h"
+#include "plan/problem/test_problems.h"
+#include "plan/problem/validate.h"
+#include "snug/error.h"
+
+namespace snug::plan {
+namespace {
+
+constexpr int64_t kRows = 4096;
+constexpr int64_t kUnit = int64_t{4} << 20;  // many pieces, so a buffer is small beside it
+
+// What every operand in the arena is read and made by.
+RowwiseOp by_rows(const Problem& problem, const Op& op, int64_t rows = kRows) {
+  RowwiseOp found{.form = {.grid = {.rows = rows}}, .saved_seconds = op.seconds / 2};
+  const auto bytes = [&](StorageId id) {
+    const Storage& storage = problem.storages[id];
+    return storage.resident ? 0 : storage.bytes / rows;
+  };
+  for (const StorageId id : op.inputs) found.form.inputs.push_back(bytes(id));
+  for (const StorageId id : op.outputs) found.form.outputs.push_back(bytes(id));
+  return found;
+}
+
+// x0 -> x1 -> ... -> xn, one unit each; the last is kept.
+Problem chain(int32_t n) {
+  Problem problem;
+  problem.storages.push_back({"x0", kUnit, true});
+  for (int32_t i = 0; i < n; ++i) {
+    const StorageId from(i);
+    const StorageId to = problem.storages.add({"x" + std::to_string(i + 1), kUnit, false});
+    problem.ops.push_back({.name = "f" + std::to_string(i),
+                           .scope = "",
+                           .phase = Phase::backward,
+                           .seconds = 1,
+                           .inputs = {from},
+                           .outputs = {to},
+                           .may_recompute = false});
+  }
+  problem.keep = {StorageId(n)};
+  for (Op& op : problem.ops) op.rowwise = by_rows(problem, op);
+  return problem;
+}
+
+ScheduledPoint point_of(const Problem& problem) {
+  return fused(problem, measured(problem, given_order(problem), "given"));
+}
+
+int64_t programs_in(const FusedSteps& fused) {
+  return std::count(fused.begin(), fused.end(), Fused::rows);
+}
+
+Plan plan_of(const Problem& problem, const ScheduledPoint& point) {
+  return assemble(problem, point.schedule, "given", {}, point.fused);
+}
+
+TEST(FuseRows, What_ops_hand_on_is_in_no_memory) {
+  const Problem problem = chain(4);
+  validate(problem);
+  const ScheduledPoint point = point_of(problem);
+  EXPECT_EQ(point.fused, (FusedSteps{Fused::no, Fused::rows, Fused::rows, Fused::rows}));
+  // Two units before; now the last, and buffers of three.
+  EXPECT_EQ(measured(problem, given_order(problem), "").load_bytes, 2 * kUnit);
+  EXPECT_LE(point.load_bytes, 2 * kUnit);
+  // The operand of the first is resident and no operand by rows; every other one is in a cache.
+  EXPECT_DOUBLE_EQ(point.seconds, 4 - 0.5 - 0.5 - 0.5 - 0.25);
+  const Plan plan = plan_of(problem, point);
+  EXPECT_EQ(check(problem, plan), std::vector<std::string>{});
+  EXPECT_EQ(plan.steps[0].output_offsets[0], kInsideOffset);
+  EXPECT_GE(plan.steps[3].output_offsets[0], 0);
+  EXPECT_EQ(problem_from_json(to_json(problem)), problem);
+  EXPECT_EQ(plan_from_json(to_json(plan)), plan);
+}
+
+TEST(FuseRows, No_program_needs_more_than_the_schedule_has) {
+  // The scratch of the program is more than what its ops need one after the other.
+  Problem problem = chain(3);
+  for (Op& op : problem.ops) op.rowwise.form.scratch_bytes = kUnit / 2;
+  EXPECT_TRUE(point_of(problem).fused.empty());
+  for (Op& op : problem.ops) op.scratch_bytes = kUnit;
+  const ScheduledPoint point = point_of(problem);
+  EXPECT_GT(programs_in(point.fused), 0);
+  EXPECT_EQ(check(problem, plan_of(problem, point)), std::vector<std::string>{});
+  EXPECT_LE(point.load_bytes, 3 * kUnit);
+}
+
+TEST(FuseRows, What_is_read_elsewhere_stays_in_memory) {
+  Problem problem = chain(3);
+  // x1 is read once more, as a whole.
+  const StorageId last = problem.storages.add({"y", kUnit, false});
+  problem.ops.push_back({.name = "whole",
+                         .scope = "",
+                         .phase = Phase::backward,
+                         .seconds = 1,
+                         .inputs = {StorageId(1)},
+                         .outputs = {last},
+                         .may_recompute = false});
+  problem.keep.push_back(last);
+  const ScheduledPoint point = point_of(problem);
+  ASSERT_EQ(programs_in(point.fused), 2);
+  const Plan plan = plan_of(problem, point);
+  EXPECT_EQ(check(problem, plan), std::vector<std::string>{});
+  EXPECT_GE(plan.steps[0].output_offsets[0], 0);
+  EXPECT_EQ(plan.steps[1].output_offsets[0], kInsideOffset);
+}
+
+TEST(FuseRows, What_may_be_written_over_an_operand_still_is) {
+  Problem problem = chain(4);
+  problem.storages[StorageId(0)].resident = false;
+  problem.ops.insert(problem.ops.begin(), Op{.name = "make",
+                                             .scope = "",
+                                             .phase = Phase::backward,
+                                             .seconds = 1,
+                                             .inputs = {},
+                                             .outputs = {StorageId(0)},
+                                             .may_recompute = false});
+  for (int32_t i = 1; i <= 4; ++i) {
+    problem.ops[OpId(i)].reuses = {{StorageId(i), StorageId(i - 1)}};
+    problem.ops[OpId(i)].rowwise = by_rows(problem, problem.ops[OpId(i)]);
+  }
+  validate(problem);
+  const ScheduledPoint before = measured(problem, given_order(problem), "given");
+  EXPECT_EQ(before.load_bytes, kUnit);
+  // Nothing but scratch is added, for which there is no room.
+  EXPECT_TRUE(point_of(problem).fused.empty());
+  const ScheduledPoint point = fused(problem, before, 2 * kUnit);
+  EXPECT_EQ(programs_in(point.fused), 3);
+  const Plan plan = plan_of(problem, point);
+  EXPECT_EQ(check(problem, plan), std::vector<std::string>{});
+  EXPECT_EQ(plan.steps[4].output_offsets[0], plan.steps[1].input_offsets[0]);
+}
+
+TEST(FuseRows, What_another_kernel_makes_first_is_in_memory) {
+  Problem problem = chain(3);
+  problem.ops[OpId(0)].rowwise.has_head = true;
+  const ScheduledPoint before = measured(problem, given_order(problem), "given");
+  ScheduledPoint point = fused(problem, before, 3 * kUnit);
+  ASSERT_EQ(programs_in(point.fused), 2);
+  EXPECT_GE(plan_of(problem, point).steps[0].output_offsets[0], 0);
+  EXPECT_EQ(check(problem, plan_of(problem, point)), std::vector<std::string>{});
+  problem.ops[OpId(1)].rowwise.has_head = true;
+  point = fused(problem, before, 3 * kUnit);
+  EXPECT_EQ(point.fused, (FusedSteps{Fused::no, Fused::no, Fused::rows}));
+}
+
+// Some ops are computed by rows, some operands are read as a whole, some outputs are there only in
+// the end, and rows are of several sizes.
+Problem with_rows(Problem problem, uint32_t seed) {
+  std::mt19937 random(seed);
+  const auto one_of = [&](uint32_t n) { return random() % n == 0; };
+  for (Op& op : problem.ops) {
+    if (one_of(4)) continue;
+    const auto is_resident = [&](StorageId id) { return problem.storages[id].resident; };
+    if (std::any_of(op.outputs.begin(), op.outputs.end(), is_resident)) continue;
+    op.rowwise = by_rows(problem, op, one_of(3) ? 8 : 16);
+    for (int64_t& bytes : op.rowwise.form.inputs) bytes = one_of(6) ? 0 : bytes;
+    for (int64_t& bytes : op.rowwise.form.outputs) bytes = one_of(8) ? 0 : bytes;
+    op.rowwise.form.scratch_bytes = one_of(4) ? 64 : 0;
+    op.rowwise.has_head = one_of(6);
+  }
+  return problem;
+}
+
+TEST(FuseRows, Frontiers_of_random_graphs_are_valid_and_no_worse) {
+  int64_t count = 0;
+  for (uint32_t seed = 0; seed < 60; ++seed) {
+    const Problem plain =
+        seed % 3 == 0
+            ? testing::encoder({.layers = 2, .tokens = 64, .hidden = 64, .heads = 2,
+                                .accumulates = seed % 2 == 0})
+            : testing::random_training_graph(seed, {.forward_ops = 14, .has_updates = seed % 2 == 0});
+    const Problem problem = with_rows(plain, seed);
+    validate(problem);
+    const Frontier before = build_frontier(plain);
+    const Frontier after = build_frontier(problem);
+    for (size_t i = 0; i < after.points().size(); ++i) {
+      EXPECT_EQ(check(problem, after.plan(i)), std::vector<std::string>{}) << seed;
+      count += programs_in(after.points()[i].fused);
+    }
+    EXPECT_EQ(check(problem, after.keep_all()), std::vector<std::string>{}) << seed;
+    for (const ScheduledPoint& point : before.points()) {
+      const auto is_as_good = [&](const ScheduledPoint& each) {
+        return each.load_bytes <= point.load_bytes && each.seconds <= point.seconds * (1 + 1e-12);
+      };
+      EXPECT_TRUE(std::any_of(after.points().begin(), after.points().end(), is_as_good)) << seed;
+    }
+  }
+  EXPECT_GT(count, 100);
+}
+
+TEST(FuseRows, A_plan_that_fuses_what_it_may_not_is_found) {
+  const Problem problem = chain(4);
+  const Plan good = plan_of(problem, point_of(problem));
+  ASSERT_EQ(check(problem, good), std::vector<std::string>{});
+  const auto is_found = [&](const Problem& of, const Plan& plan, const std::string& part) {
+    const std::vector<std::string> violations = check(of, plan);
+    return std::any_of(violations.begin(), violations.end(), [&](const std::string& each) {
+      return each.find(part) != std::string::npos;
+    });
+  };
+  Problem other = problem;
+  other.ops[OpId(2)].rowwise = {};
+  EXPECT_TRUE(is_found(other, good, "cannot run in a row program"));
+  other = problem;
+  other.ops[OpId(2)].rowwise.has_head = true;
+  EXPECT_TRUE(is_found(other, good, "cannot run in a row program"));
+  other = problem;
+  other.ops[OpId(2)].rowwise.form.inputs[0] = 0;
+  EXPECT_TRUE(is_found(other, good, "cannot run in a row program"));
+  other = problem;
+  other.ops[OpId(1)].rowwise.form.outputs[0] = 0;
+  EXPECT_TRUE(is_found(other, good, "in no memory"));
+  other = problem;
+  other.keep.push_back(StorageId(2));
+  EXPECT_TRUE(is_found(other, good, "is kept but in no memory"));
+  Plan bad = good;
+  bad.steps[3].output_offsets[0] = kInsideOffset;
+  EXPECT_TRUE(is_found(problem, bad, "is kept but in no memory"));
+  bad = good;
+  bad.steps[2].saved_seconds = 2;
+  EXPECT_TRUE(is_found(problem, bad, "saves more time than it can"));
+  bad = good;
+  bad.steps[3].fused = Fused::no;
+  EXPECT_FALSE(check(problem, bad).empty());
+  bad = good;
+  bad.steps[0].fused = Fused::rows;
+  EXPECT_FALSE(check(problem, bad).empty());
+  bad = good;
+  bad.steps[1].scratch_offset += 64;
+  EXPECT_TRUE(is_found(problem, bad, "has another scratch"));
+}
+
+TEST(FuseRows, Rows_that_make_no_sense_are_refused) {
+  const auto refused = [](const std::function<void(Op&)>& change) {
+    Problem problem = chain(2);
+    change(problem.ops[OpId(1)]);
+    EXPECT_THROW(validate(problem), Error);
+  };
+  refused([](Op& op) { op.rowwise.form.inputs.clear(); });
+  refused([](Op& op) { op.rowwise.form.outputs[0] = kUnit; });
+  refused([](Op& op) { op.rowwise.form.outputs[0] = -1; });
+  refused([](Op& op) { op.rowwise.form.grid.step = 0; });
+  refused([](Op& op) { op.rowwise.form.grid = {.rows = kRows, .step = 2, .grain = 3}; });
+  refused([](Op& op) { op.rowwise.form.threads = 0; });
+  refused([](Op& op) { op.rowwise.form.scratch_bytes = 1; });
+  refused([](Op& op) { op.rowwise.saved_seconds = 2; });
+}
+
+}  // namespace
+}  // namespace snug::plan

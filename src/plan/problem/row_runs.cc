@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/problem/row_runs.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/check.h"
+#include "base/id_vector.h"
+#include "base/units.h"
+
+namespace snug::plan {
+namespace {
+
+std::vector<int64_t> keys_of(const std::vector<StorageId>& storages) {
+  std::vector<int64_t> keys;
+  for (const StorageId id : storages) keys.push_back(id.number());
+  return keys;
+}
+
+bool is_listed(const std::vector<StorageId>& list, StorageId id) {
+  return std::find(list.begin(), list.end(), id) != list.end();
+}
+
+}  // namespace
+
+LastReads::LastReads(const Problem& problem, IndexSpan<const OpId> schedule) {
+  const auto steps = static_cast<int32_t>(schedule.size());
+  first_.reserve(schedule.size());
+  IdVector<StorageId, int64_t> newest(problem.storages.size(), -1);
+  for (int32_t step = 0; step < steps; ++step) {
+    const OpId id = schedule[step];
+    const Op& op = problem.ops[id];
+    for (const StorageId input : op.inputs) {
+      if (newest[input] >= 0) last_[newest[input]] = step;
+    }
+    first_.push_back(static_cast<int64_t>(last_.size()));
+    for (const StorageId output : op.outputs) {
+      newest[output] = static_cast<int64_t>(last_.size());
+      last_.push_back(step);
+    }
+  }
+  for (const StorageId kept : problem.keep) {
+    if (newest[kept] >= 0) last_[newest[kept]] = steps;
+  }
+}
+
+bool RowRunBuilder::add() {
+  const int32_t step = first_ + steps_;
+  if (std::cmp_greater_equal(step, schedule_.size())) return false;
+  const Op& op = op_at(step);
+  const RowwiseForm& form = op.rowwise.form;
+  if (!form.is_given() || (steps_ > 0 && op.rowwise.has_head)) return false;
+  bool is_joined = steps_ == 0;
+  for (size_t i = 0; i < op.inputs.size(); ++i) {
+    const bool is_shared = program_.row_bytes(op.inputs[i].number()) > 0;
+    is_joined = is_joined || (is_shared && form.inputs[i] > 0);
+  }
+  // Every storage has one instance in a program.
+  for (const StorageId output : op.outputs) {
+    if (is_listed(made_, output) || (steps_ > 0 && program_.row_bytes(output.number()) > 0)) return false;
+  }
+  if (!is_joined) return false;
+  std::vector<std::pair<int64_t, int64_t>> reuses;
+  for (const auto& [output, input] : op.reuses) reuses.emplace_back(output.number(), input.number());
+  if (!program_.add(form, keys_of(op.inputs), keys_of(op.outputs), reuses)) return false;
+  made_.insert(made_.end(), op.outputs.begin(), op.outputs.end());
+  ++steps_;
+  return true;
+}
+
+RowRun RowRunBuilder::run() const {
+  RowRun run{.first = first_};
+  const int32_t last = first_ + steps_ - 1;
+  std::vector<StorageId> near;                // in a cache: made or read before in the program
+  std::vector<StorageId> inside;
+  std::map<StorageId, StorageId> place;  // of what is inside: what it would be written over
+  for (int32_t step = first_; step <= last; ++step) {
+    const Op& op = op_at(step);
+    const RowwiseForm& form = op.rowwise.form;
+    int64_t bytes = 0;
+    int64_t saved = 0;
+    for (size_t i = 0; i < op.inputs.size(); ++i) {
+      bytes += form.inputs[i];
+      if (form.inputs[i] == 0) continue;
+      if (is_listed(near, op.inputs[i])) saved += form.inputs[i];
+      near.push_back(op.inputs[i]);
+    }
+    std::vector<bool>& is_inside = run.is_inside.emplace_back();
+    for (size_t i = 0; i < op.outputs.size(); ++i) {
+      bytes += form.outputs[i];
+      is_inside.push_back(form.outputs[i] > 0 && !op.rowwise.has_head &&
+                          !problem_.storages[op.outputs[i]].resident && reads_.of(step, i) <= last);
+      if (form.outputs[i] > 0) near.push_back(op.outputs[i]);
+      if (!is_inside.back()) continue;
+      saved += form.outputs[i];
+      inside.push_back(op.outputs[i]);
+      run.scratch_bytes += round_up(program_.buffer_bytes(op.outputs[i].number()),
+                                    problem_.alignment);
+    }
+    for (const auto& [output, input] : op.reuses) {
+      StorageId before = input;
+      if (is_listed(made_, input)) {
+        const auto found = place.find(input);
+        if (found == place.end()) continue;
+        before = found->second;
+      }
+      if (is_listed(inside, output)) {
+        place[output] = before;
+      } else {
+        run.places.emplace_back(output, before);
+      }
+    }
+    run.scratch_bytes += round_up(form.scratch_bytes, problem_.alignment);
+    run.saved_seconds.push_back(bytes == 0 ? 0
+                                           : op.rowwise.saved_seconds * static_cast<double>(saved) /
+                                                 static_cast<double>(bytes));
+  }
+  // The kernel before the rows has run by then.
+  run.scratch_bytes = std::max(run.scratch_bytes,
+                               op_at(first_).rowwise.has_head ? op_at(first_).scratch_bytes : 0);
+  return run;
+}
+
+std::vector<RowRun> row_runs(const Problem& problem, IndexSpan<const OpId> schedule,
+                             const FusedSteps& fused) {
+  std::vector<RowRun> runs;
+  if (std::find(fused.begin(), fused.end(), Fused::rows) == fused.end()) return runs;
+  const LastReads reads(problem, schedule);
+  const auto is_in_run = [&](size_t step) {
+    return step < fused.size() && fused[step] == Fused::rows;
+  };
+  for (size_t step = 1; step < fused.size(); ++step) {
+    if (!is_in_run(step) || is_in_run(step - 1)) continue;
+    RowRunBuilder builder(problem, schedule, reads, static_cast<int32_t>(step) - 1);
+    SNUG_CHECK(builder.add(), "a row program begins with what is not computed by rows");
+    for (; is_in_run(step); ++step) SNUG_CHECK(builder.add(), "a step that is in no row program");
+    runs.push_back(builder.run());
+  }
+  return runs;
+}
+
+}  // namespace snug::plan

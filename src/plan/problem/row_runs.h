@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Adjacent steps of a schedule that are one row program (base/row_form.h): which of what they make
+// is never in memory, whose place the rest takes, its scratch and what it saves.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "base/index_vector.h"
+#include "plan/problem/plan.h"
+
+namespace snug::plan {
+
+/// Which instances of storages are read behind which step.
+class LastReads {
+ public:
+  LastReads(const Problem& problem, IndexSpan<const OpId> schedule);
+  /// The last step that reads what the step makes as its output of that number; the end of the
+  /// schedule where it is kept, the step itself where nobody reads it.
+  [[nodiscard]] int32_t of(int32_t step, size_t output) const {
+    return last_[first_[step] + static_cast<int64_t>(output)];
+  }
+
+ private:
+  IndexVector<int64_t> first_;  // by step, in last_
+  IndexVector<int32_t> last_;
+};
+
+struct RowRun {
+  int32_t first = 0;
+  std::vector<std::vector<bool>> is_inside = {};  // by step and output: never in memory
+  std::vector<double> saved_seconds = {};         // by step
+  /// Outputs, and what was there before in whose place they are.
+  std::vector<std::pair<StorageId, StorageId>> places = {};
+  int64_t scratch_bytes = 0;
+  [[nodiscard]] int32_t last() const {
+    return first + static_cast<int32_t>(saved_seconds.size()) - 1;
+  }
+};
+
+/// Adds steps one after the other.
+class RowRunBuilder {
+ public:
+  RowRunBuilder(const Problem& problem, IndexSpan<const OpId> schedule, const LastReads& reads,
+                int32_t first)
+      : problem_(problem), schedule_(schedule), reads_(reads), first_(first) {}
+  /// Whether the next step joins: it is computed by rows as those before it are, and shares
+  /// operands with them.
+  bool add();
+  [[nodiscard]] RowRun run() const;
+
+ private:
+  [[nodiscard]] const Op& op_at(int32_t step) const {
+    const OpId id = schedule_[step];
+    return problem_.ops[id];
+  }
+
+  const Problem& problem_;
+  IndexSpan<const OpId> schedule_;
+  const LastReads& reads_;
+  int32_t first_;
+  int32_t steps_ = 0;
+  RowProgram program_;
+  std::vector<StorageId> made_;
+};
+
+/// All of a schedule, in its order. A step that is marked and does not join is a bug of the caller.
+[[nodiscard]] std::vector<RowRun> row_runs(const Problem& problem, IndexSpan<const OpId> schedule,
+                                           const FusedSteps& fused);
+
+}  // namespace snug::plan
