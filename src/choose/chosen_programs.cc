@@ -155,9 +155,7 @@ bool ChosenPrograms::follow(const plan::ScheduledPoint& point, int64_t most_byte
   if (!part) return false;
   plan::ScheduledPoint own = plan::measured(problem, *part, point.strategy);
   if (own.load_bytes > most_bytes) return false;
-  own = plan::fused(problem, std::move(own));
-  program.plan = plan::assemble(problem, own.schedule, own.strategy, plan::kQuickFrontier.placement,
-                                own.fused);
+  program.plan = plan::placed_fused(problem, std::move(own), plan::kQuickFrontier.placement);
   return program.plan.arena_bytes <= most_bytes;
 }
 

@@ -13,9 +13,9 @@ namespace snug::runtime {
 
 struct RowNodes {
   std::vector<RowNode> nodes;
-  std::vector<ValueId> inputs;   // of the launch
-  std::vector<ValueId> outputs;  // likewise
-  std::vector<int32_t> input_steps;   // in which the plan says where it lies
+  std::vector<ValueId> inputs;       // of the launch
+  std::vector<ValueId> outputs;      // likewise
+  std::vector<int32_t> input_steps;  // in which the plan says where it lies
   std::vector<int32_t> output_steps;
   int64_t scratch_bytes = 0;
 };

@@ -16,17 +16,52 @@
 namespace snug::plan {
 namespace {
 
-bool may_fuse(const Problem& problem) {
-  return std::any_of(problem.ops.begin(), problem.ops.end(), [](const Op& op) {
-    return op.fusion.kind != 0 || op.rowwise.form.is_given();
-  });
+bool has_sums(const Op& op) { return op.fusion.kind != 0; }
+bool is_by_rows(const Op& op) { return op.rowwise.form.is_given(); }
+
+// Sums of one kernel; one that is no faster any more than a smaller one goes.
+std::vector<ScheduledPoint> with_sums(const Problem& problem, std::vector<ScheduledPoint> points) {
+  if (std::none_of(problem.ops.begin(), problem.ops.end(), has_sums)) return points;
+  for (ScheduledPoint& each : points) {
+    const int64_t load_bytes = each.load_bytes;
+    FusedSchedule found =
+        fuse_steps(problem, each.schedule, analyse(problem, each.schedule), load_bytes);
+    if (found.fused.empty()) continue;
+    const Liveness after = analyse(problem, found.schedule, found.fused);
+    SNUG_CHECK(after.load_bytes <= load_bytes, "fused steps need more than they may");
+    each = {std::move(found.schedule), std::move(each.strategy), after.load_bytes, after.seconds,
+            std::move(found.fused)};
+  }
+  return front_of(std::move(points));
 }
 
-// One that is no faster any more than a smaller one goes.
-std::vector<ScheduledPoint> all_fused(const Problem& problem, std::vector<ScheduledPoint> points) {
-  if (!may_fuse(problem)) return points;
-  for (ScheduledPoint& each : points) each = fused(problem, std::move(each));
-  return front_of(std::move(points));
+// Nothing where no step joins another.
+std::optional<ScheduledPoint> with_rows(const Problem& problem, const ScheduledPoint& point,
+                                        int64_t most_bytes) {
+  if (std::none_of(problem.ops.begin(), problem.ops.end(), is_by_rows)) return std::nullopt;
+  FusedSteps fused = fuse_rows(problem, point.schedule, point.fused,
+                               analyse(problem, point.schedule, point.fused), most_bytes);
+  if (fused == point.fused) return std::nullopt;
+  const Liveness after = analyse(problem, point.schedule, fused);
+  SNUG_CHECK(after.load_bytes <= most_bytes, "row programs need more than they may");
+  return ScheduledPoint{point.schedule, point.strategy, after.load_bytes, after.seconds,
+                        std::move(fused)};
+}
+
+// Every point as it is and in row programs. These take no more bytes together, but longer ranges
+// may be harder to place, so the other stays: with row programs no budget gets less than without.
+std::vector<ScheduledPoint> with_and_without_rows(const Problem& problem,
+                                                  std::vector<ScheduledPoint> points) {
+  std::vector<ScheduledPoint> all;
+  for (ScheduledPoint& each : points) {
+    std::optional<ScheduledPoint> rows = with_rows(problem, each, each.load_bytes);
+    all.push_back(std::move(each));
+    if (rows) all.push_back(std::move(*rows));
+  }
+  std::stable_sort(all.begin(), all.end(), [](const ScheduledPoint& a, const ScheduledPoint& b) {
+    return a.seconds > b.seconds;
+  });
+  return all;
 }
 
 }  // namespace
@@ -38,21 +73,29 @@ ScheduledPoint measured(const Problem& problem, std::vector<OpId> schedule, std:
 }
 
 ScheduledPoint fused(const Problem& problem, ScheduledPoint point, int64_t most_bytes) {
-  if (!may_fuse(problem)) return point;
   FusedSchedule found =
       fuse_steps(problem, point.schedule, analyse(problem, point.schedule), most_bytes);
-  const Liveness live = analyse(problem, found.schedule, found.fused);
-  FusedSteps fused = fuse_rows(problem, found.schedule, std::move(found.fused), live, most_bytes);
-  if (fused.empty()) return point;
-  const Liveness after = analyse(problem, found.schedule, fused);
-  SNUG_CHECK(after.load_bytes <= most_bytes, "fused steps need more than they may");
-  return {std::move(found.schedule), std::move(point.strategy), after.load_bytes, after.seconds,
-          std::move(fused)};
+  if (!found.fused.empty()) {
+    const Liveness after = analyse(problem, found.schedule, found.fused);
+    SNUG_CHECK(after.load_bytes <= most_bytes, "fused steps need more than they may");
+    point = {std::move(found.schedule), std::move(point.strategy), after.load_bytes, after.seconds,
+             std::move(found.fused)};
+  }
+  std::optional<ScheduledPoint> rows = with_rows(problem, point, most_bytes);
+  return rows ? std::move(*rows) : point;
 }
 
-ScheduledPoint fused(const Problem& problem, ScheduledPoint point) {
-  const int64_t load_bytes = point.load_bytes;
-  return fused(problem, std::move(point), load_bytes);
+Plan placed_fused(const Problem& problem, ScheduledPoint point, const PlacementLimits& limits) {
+  ScheduledPoint plain = with_sums(problem, {std::move(point)}).front();
+  const auto placed = [&](const ScheduledPoint& each) {
+    return assemble(problem, each.schedule, each.strategy, limits, each.fused);
+  };
+  const std::optional<ScheduledPoint> rows = with_rows(problem, plain, plain.load_bytes);
+  if (!rows) return placed(plain);
+  Plan found = placed(*rows);
+  if (found.arena_bytes == found.load_bytes) return found;
+  Plan other = placed(plain);
+  return found.arena_bytes <= other.arena_bytes ? found : other;
 }
 
 bool is_smaller(const ScheduledPoint& a, const ScheduledPoint& b) {
@@ -71,9 +114,11 @@ std::vector<ScheduledPoint> front_of(std::vector<ScheduledPoint> points) {
 Frontier::Frontier(const Problem& problem, std::vector<ScheduledPoint> points,
                    std::vector<OpId> keep_all, const PlacementLimits& limits)
     : problem_(&problem),
-      points_(all_fused(problem, std::move(points))),
+      points_(with_and_without_rows(problem, with_sums(problem, std::move(points)))),
       keep_all_load_(
-          all_fused(problem, {measured(problem, std::move(keep_all), "keep-all")}).front()),
+          with_and_without_rows(
+              problem, with_sums(problem, {measured(problem, std::move(keep_all), "keep-all")}))
+              .back()),
       limits_(limits),
       bound_(working_set_bound(problem)),
       placed_(points_.size()) {}
@@ -85,7 +130,8 @@ Frontier::Frontier(const Problem& problem, Plan only)
 }
 
 bool Frontier::keeps_all(size_t point) const {
-  return points_[point].schedule == keep_all_load_.schedule;
+  return points_[point].schedule == keep_all_load_.schedule &&
+         points_[point].fused == keep_all_load_.fused;
 }
 
 const PlacedSchedule& Frontier::placed(size_t point) const {
@@ -133,9 +179,9 @@ std::vector<Plan> Frontier::plans() const {
 
 size_t Frontier::smallest_point() const {
   size_t best = 0;
-  for (size_t i = 1; i < points_.size() && points_[i].load_bytes <= arena_bytes(best); ++i) {
+  for (size_t i = 1; i < points_.size(); ++i) {
     // Later ones are faster.
-    if (arena_bytes(i) <= arena_bytes(best)) best = i;
+    if (points_[i].load_bytes <= arena_bytes(best) && arena_bytes(i) <= arena_bytes(best)) best = i;
   }
   return best;
 }

@@ -48,22 +48,24 @@ struct ScheduledPoint {
 /// The same steps, fused as far as `most_bytes` permit: what can be fused waits for the next.
 [[nodiscard]] ScheduledPoint fused(const Problem& problem, ScheduledPoint point,
                                    int64_t most_bytes);
-/// As far as its own load permits.
-[[nodiscard]] ScheduledPoint fused(const Problem& problem, ScheduledPoint point);
+/// Placed and fused as far as its own load permits, without row programs where they take a higher
+/// arena.
+[[nodiscard]] Plan placed_fused(const Problem& problem, ScheduledPoint point,
+                                const PlacementLimits& limits);
 
 /// Those that no other beats in both load and seconds, smallest load first.
 [[nodiscard]] std::vector<ScheduledPoint> front_of(std::vector<ScheduledPoint> points);
 [[nodiscard]] bool is_smaller(const ScheduledPoint& a, const ScheduledPoint& b);
 
-/// Schedules that no other found beats in both load and seconds, smallest load first; so seconds
-/// fall as bytes grow. A placement takes longer than finding a schedule, and a budget needs few of
+/// Schedules that no other found beats in both load and seconds, each without row programs and with
+/// them, slowest first. A placement takes longer than finding a schedule, and a budget needs few of
 /// them: plan(i) is placed when it is first asked for, always in the same way, and its placement is
 /// kept; whole plans of all points would be most of the planner's memory. For one thread. Refers to
 /// the problem, which must stay where it is.
 class Frontier {
  public:
-  /// `points`: smallest load first, not empty, with no step fused: each is fused as far as its own
-  /// load permits. `keep_all`: the order in which keep-all runs.
+  /// `points`: smallest load first, not empty, with no step fused. `keep_all`: the order in which
+  /// keep-all runs.
   Frontier(const Problem& problem, std::vector<ScheduledPoint> points, std::vector<OpId> keep_all,
            const PlacementLimits& limits);
   /// One plan that is placed already.

@@ -417,9 +417,8 @@ Frontier build_frontier_beside(const Problem& problem, const Problem& model_prob
 
 static Plan plan_of(const Problem& problem, std::vector<OpId> schedule, std::string_view strategy,
                     const FrontierOptions& options) {
-  const ScheduledPoint point =
-      fused(problem, measured(problem, std::move(schedule), std::string(strategy)));
-  return assemble(problem, point.schedule, point.strategy, options.placement, point.fused);
+  return placed_fused(problem, measured(problem, std::move(schedule), std::string(strategy)),
+                      options.placement);
 }
 
 Plan plan_strategy(const Problem& problem, std::string_view strategy,

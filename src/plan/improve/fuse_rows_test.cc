@@ -7,6 +7,7 @@
 #include <functional>
 #include <random>
 #include <string>
+#include <utility>
 
 #include "plan/frontier/frontier.h"
 #include "plan/placement/assemble.h"
@@ -54,7 +55,9 @@ Problem chain(int32_t n) {
 }
 
 ScheduledPoint point_of(const Problem& problem) {
-  return fused(problem, measured(problem, given_order(problem), "given"));
+  ScheduledPoint given = measured(problem, given_order(problem), "given");
+  const int64_t load_bytes = given.load_bytes;
+  return fused(problem, std::move(given), load_bytes);
 }
 
 int64_t programs_in(const FusedSteps& fused) {
@@ -175,11 +178,14 @@ Problem with_rows(Problem problem, uint32_t seed) {
 TEST(FuseRows, Frontiers_of_random_graphs_are_valid_and_no_worse) {
   int64_t count = 0;
   for (uint32_t seed = 0; seed < 60; ++seed) {
-    const Problem plain =
-        seed % 3 == 0
-            ? testing::encoder({.layers = 2, .tokens = 64, .hidden = 64, .heads = 2,
-                                .accumulates = seed % 2 == 0})
-            : testing::random_training_graph(seed, {.forward_ops = 14, .has_updates = seed % 2 == 0});
+    const Problem plain = seed % 3 == 0
+                              ? testing::encoder({.layers = 2,
+                                                  .tokens = 64,
+                                                  .hidden = 64,
+                                                  .heads = 2,
+                                                  .accumulates = seed % 2 == 0})
+                              : testing::random_training_graph(
+                                    seed, {.forward_ops = 14, .has_updates = seed % 2 == 0});
     const Problem problem = with_rows(plain, seed);
     validate(problem);
     const Frontier before = build_frontier(plain);

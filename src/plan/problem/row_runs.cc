@@ -57,11 +57,13 @@ bool RowRunBuilder::add() {
   }
   // Every storage has one instance in a program.
   for (const StorageId output : op.outputs) {
-    if (is_listed(made_, output) || (steps_ > 0 && program_.row_bytes(output.number()) > 0)) return false;
+    if (is_listed(made_, output) || (steps_ > 0 && program_.row_bytes(output.number()) > 0))
+      return false;
   }
   if (!is_joined) return false;
   std::vector<std::pair<int64_t, int64_t>> reuses;
-  for (const auto& [output, input] : op.reuses) reuses.emplace_back(output.number(), input.number());
+  for (const auto& [output, input] : op.reuses)
+    reuses.emplace_back(output.number(), input.number());
   if (!program_.add(form, keys_of(op.inputs), keys_of(op.outputs), reuses)) return false;
   made_.insert(made_.end(), op.outputs.begin(), op.outputs.end());
   ++steps_;
@@ -71,7 +73,7 @@ bool RowRunBuilder::add() {
 RowRun RowRunBuilder::run() const {
   RowRun run{.first = first_};
   const int32_t last = first_ + steps_ - 1;
-  std::vector<StorageId> near;                // in a cache: made or read before in the program
+  std::vector<StorageId> near;  // in a cache: made or read before in the program
   std::vector<StorageId> inside;
   std::map<StorageId, StorageId> place;  // of what is inside: what it would be written over
   for (int32_t step = first_; step <= last; ++step) {
@@ -94,8 +96,8 @@ RowRun RowRunBuilder::run() const {
       if (!is_inside.back()) continue;
       saved += form.outputs[i];
       inside.push_back(op.outputs[i]);
-      run.scratch_bytes += round_up(program_.buffer_bytes(op.outputs[i].number()),
-                                    problem_.alignment);
+      run.scratch_bytes +=
+          round_up(program_.buffer_bytes(op.outputs[i].number()), problem_.alignment);
     }
     for (const auto& [output, input] : op.reuses) {
       StorageId before = input;
@@ -116,8 +118,8 @@ RowRun RowRunBuilder::run() const {
                                                  static_cast<double>(bytes));
   }
   // The kernel before the rows has run by then.
-  run.scratch_bytes = std::max(run.scratch_bytes,
-                               op_at(first_).rowwise.has_head ? op_at(first_).scratch_bytes : 0);
+  run.scratch_bytes =
+      std::max(run.scratch_bytes, op_at(first_).rowwise.has_head ? op_at(first_).scratch_bytes : 0);
   return run;
 }
 

@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: Apache-2.0
+// Row programs taken from the models, on operands that no cache of a core holds: time by themselves
+// and together, in turns, beside the time in which this machine copies as many bytes as the program
+// reads and writes. Bits are compared, too.
+//
+//   snug_bench_row_programs [--rows 8192] [--columns 768] [--threads 2] [--rounds 9]
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backend/cpu/cpu_backend.h"
+#include "backend/cpu/measure_profile.h"
+#include "base/mapped_block.h"
+#include "base/philox.h"
+#include "base/threads.h"
+#include "base/units.h"
+#include "graph/op_def.h"
+#include "ops/registry.h"
+
+namespace snug {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Place = RowOperand::Place;
+
+double seconds_of(const std::function<void()>& body) {
+  const auto start = Clock::now();
+  body();
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+// Nodes of one program and the memory of all values; what is not kept has memory only for the nodes
+// by themselves.
+class Chain {
+ public:
+  Chain(std::string name, const Backend& backend) : name_(std::move(name)), backend_(backend) {}
+
+  int32_t input(const TensorType& type) { return add(type, Place::input); }
+  std::vector<int32_t> op(const std::string& name, const std::vector<int32_t>& inputs,
+                          const std::string& kept, Attrs attrs = {}) {
+    const OpDef& def = *op_registry().find(name);
+    NodeSpec spec{.op = &def, .inputs = {}, .outputs = {}, .attrs = complete_attrs(def, std::move(attrs), name)};
+    for (const int32_t each : inputs) spec.inputs.add(at(each).type);
+    spec.outputs = infer_types(def, spec.inputs, spec.attrs, name);
+    std::vector<int32_t> outputs;
+    for (size_t i = 0; i < spec.outputs.size(); ++i)
+      outputs.push_back(add(spec.outputs[i], kept[i] == 'k' ? Place::output : Place::buffer));
+    nodes_.push_back({std::move(spec), inputs, outputs});
+    return outputs;
+  }
+
+  struct Times {
+    double apart = 0;
+    double together = 0;
+    int64_t bytes = 0;  // read and written by the program
+    bool are_equal = true;
+  };
+  Times run(int rounds) {
+    prepare();
+    std::vector<double> apart;
+    std::vector<double> together;
+    Times times;
+    for (int round = 0; round <= rounds; ++round) {
+      const double alone = seconds_of([&] {
+        for (size_t i = 0; i < nodes_.size(); ++i) (void)kernels_[i]->run(launches_[i]);
+      });
+      const std::vector<std::vector<std::byte>> want = kept();
+      const double fused = seconds_of([&] { (void)program_->run(launch_); });
+      if (round == 0) {
+        times.are_equal = want == kept();
+        continue;
+      }
+      apart.push_back(alone);
+      together.push_back(fused);
+    }
+    times.apart = median(apart);
+    times.together = median(together);
+    for (const Value& value : values_) {
+      if (value.place != Place::buffer) times.bytes += byte_count(value.type);
+    }
+    return times;
+  }
+  [[nodiscard]] const std::string& name() const { return name_; }
+
+ private:
+  struct Value {
+    TensorType type;
+    Place place;
+    std::unique_ptr<MappedBlock> memory;
+    int32_t number = 0;
+  };
+  struct Made {
+    NodeSpec spec;
+    std::vector<int32_t> inputs;
+    std::vector<int32_t> outputs;
+  };
+  Value& at(int32_t id) { return values_[static_cast<size_t>(id)]; }
+  int32_t add(const TensorType& type, Place place) {
+    values_.push_back({type, place, std::make_unique<MappedBlock>(round_up(byte_count(type), kPageBytes)), counts_[place]++});
+    std::byte* data = values_.back().memory->data();
+    if (type.dtype == DType::i64) {
+      auto* keys = reinterpret_cast<int64_t*>(data);
+      keys[0] = 11;
+      keys[1] = 5;
+      keys[2] = 40;
+    } else {
+      // Half, in f32 and, as two of them, in bf16.
+      const uint32_t bits = type.dtype == DType::f32 ? 0x3F000000U : 0x3F003F00U;
+      auto* words = reinterpret_cast<uint32_t*>(data);
+      for (int64_t i = 0; i < byte_count(type) / 4; ++i)
+        words[i] = bits + static_cast<uint32_t>(i * 2654435761U) % 0x4000U;
+    }
+    return static_cast<int32_t>(values_.size()) - 1;
+  }
+
+  void prepare() {
+    int64_t most_scratch = 64;
+    RowProgram program;
+    int64_t scratch = 0;
+    std::vector<RowNode> rows;
+    for (const Made& node : nodes_) {
+      RowNode row{.spec = node.spec, .inputs = {}, .outputs = {}};
+      for (const int32_t id : node.inputs) row.inputs.push_back({at(id).place, at(id).number});
+      for (const int32_t id : node.outputs) row.outputs.push_back({at(id).place, at(id).number});
+      rows.push_back(std::move(row));
+      const KernelChoice choice = backend_.select(node.spec);
+      most_scratch = std::max(most_scratch, choice.scratch_bytes);
+      const std::vector<int64_t> read(node.inputs.begin(), node.inputs.end());
+      const std::vector<int64_t> written(node.outputs.begin(), node.outputs.end());
+      if (!program.add(choice.row_form, read, written)) std::abort();
+      scratch += round_up(choice.row_form.scratch_bytes, RowProgram::kAlignment);
+      kernels_.push_back(backend_.create(node.spec));
+    }
+    for (size_t i = 0; i < values_.size(); ++i) {
+      if (values_[i].place == Place::buffer) scratch += program.buffer_bytes(static_cast<int64_t>(i));
+    }
+    scratch_ = std::make_unique<MappedBlock>(round_up(std::max(scratch, most_scratch), kPageBytes));
+    for (const Made& node : nodes_) {
+      std::vector<const std::byte*>& inputs = inputs_.emplace_back();
+      std::vector<std::byte*>& outputs = outputs_.emplace_back();
+      for (const int32_t id : node.inputs) inputs.push_back(at(id).memory->data());
+      for (const int32_t id : node.outputs) outputs.push_back(at(id).memory->data());
+    }
+    for (size_t i = 0; i < nodes_.size(); ++i)
+      launches_.push_back({inputs_[i], outputs_[i], scratch_->data()});
+    for (const Value& value : values_) {
+      if (value.place == Place::input) of_program_.push_back(value.memory->data());
+      if (value.place == Place::output) made_.push_back(value.memory->data());
+    }
+    launch_ = {of_program_, made_, scratch_->data()};
+    program_ = backend_.create_row_program(rows);
+  }
+  [[nodiscard]] std::vector<std::vector<std::byte>> kept() const {
+    std::vector<std::vector<std::byte>> found;
+    for (const Value& value : values_) {
+      if (value.place == Place::output)
+        found.emplace_back(value.memory->data(), value.memory->data() + std::min<int64_t>(byte_count(value.type), 1 << 16));
+    }
+    return found;
+  }
+
+  std::string name_;
+  const Backend& backend_;
+  std::map<Place, int32_t> counts_;
+  std::vector<Value> values_;
+  std::vector<Made> nodes_;
+  std::vector<std::unique_ptr<Kernel>> kernels_;
+  std::unique_ptr<Kernel> program_;
+  std::unique_ptr<MappedBlock> scratch_;
+  std::vector<std::vector<const std::byte*>> inputs_;
+  std::vector<std::vector<std::byte*>> outputs_;
+  std::vector<Launch> launches_;
+  std::vector<const std::byte*> of_program_;
+  std::vector<std::byte*> made_;
+  Launch launch_;
+};
+
+struct Sizes {
+  int64_t rows = 8192;
+  int64_t columns = 768;
+};
+
+const Attrs kDrop = {{"rate", 0.1}, {"ordinal", int64_t{2}}};
+const Attrs kOverRows = {{"axes", std::vector<int64_t>{0, 1}}};
+
+struct Program {
+  const char* name;
+  std::function<void(Chain&, DType, const Sizes&)> build;
+};
+
+std::vector<Program> programs() {
+  const auto wide = [](DType type, const Sizes& sizes, int64_t times = 1) {
+    return TensorType{type, {sizes.rows / 128, 128, sizes.columns * times}};
+  };
+  const auto of_row = [](const Sizes& sizes) { return TensorType{DType::f32, {sizes.rows / 128, 128}}; };
+  const auto of_column = [](const Sizes& sizes) { return TensorType{DType::f32, {sizes.columns}}; };
+  const TensorType keys{DType::i64, {3}};
+  return {
+      {"dropout, add, layer_norm",
+       [=](Chain& c, DType t, const Sizes& s) {
+         const int32_t x = c.input(wide(t, s));
+         const int32_t r = c.input(wide(t, s));
+         const int32_t rng = c.input(keys);
+         const int32_t d = c.op("dropout", {x, rng}, "-", kDrop)[0];
+         const int32_t sum = c.op("add", {d, r}, "k")[0];
+         c.op("layer_norm", {sum, c.input(of_column(s)), c.input(of_column(s))}, "kkk");
+       }},
+      {"add, layer_norm",
+       [=](Chain& c, DType t, const Sizes& s) {
+         const int32_t sum = c.op("add", {c.input(wide(t, s)), c.input(wide(t, s))}, "k")[0];
+         c.op("layer_norm", {sum, c.input(of_column(s)), c.input(of_column(s))}, "kkk");
+       }},
+      {"add, layer_norm_grad, dropout, reduce_sum",
+       [=](Chain& c, DType t, const Sizes& s) {
+         const int32_t dy = c.op("add", {c.input(wide(t, s)), c.input(wide(t, s))}, "-")[0];
+         const auto g = c.op("layer_norm_grad",
+                             {c.input(wide(t, s)), c.input(of_column(s)), c.input(of_row(s)),
+                              c.input(of_row(s)), dy},
+                             "kkk");
+         const int32_t d = c.op("dropout", {g[0], c.input(keys)}, "k", kDrop)[0];
+         c.op("reduce_sum", {d}, "k", kOverRows);
+       }},
+      {"layer_norm_grad, reduce_sum",
+       [=](Chain& c, DType t, const Sizes& s) {
+         const auto g = c.op("layer_norm_grad",
+                             {c.input(wide(t, s)), c.input(of_column(s)), c.input(of_row(s)),
+                              c.input(of_row(s)), c.input(wide(t, s))},
+                             "kkk");
+         c.op("reduce_sum", {g[0]}, "k", kOverRows);
+       }},
+      {"gelu_grad, reduce_sum",
+       [=](Chain& c, DType t, const Sizes& s) {
+         const int32_t d = c.op("gelu_grad", {c.input(wide(t, s, 4)), c.input(wide(t, s, 4))}, "k")[0];
+         c.op("reduce_sum", {d}, "k", kOverRows);
+       }},
+      {"relu_grad, reduce_sum",
+       [=](Chain& c, DType t, const Sizes& s) {
+         const int32_t d = c.op("relu_grad", {c.input(wide(t, s, 4)), c.input(wide(t, s, 4))}, "k")[0];
+         c.op("reduce_sum", {d}, "k", kOverRows);
+       }},
+      {"geglu, dropout",
+       [=](Chain& c, DType t, const Sizes& s) {
+         const int32_t y = c.op("geglu", {c.input(wide(t, s, 4))}, "-")[0];
+         c.op("dropout", {y, c.input(keys)}, "k", kDrop);
+       }},
+      {"add, add, layer_norm_grad",
+       [=](Chain& c, DType t, const Sizes& s) {
+         const int32_t a = c.op("add", {c.input(wide(t, s)), c.input(wide(t, s))}, "-")[0];
+         const int32_t dy = c.op("add", {a, c.input(wide(t, s))}, "-")[0];
+         c.op("layer_norm_grad",
+              {c.input(wide(t, s)), c.input(of_column(s)), c.input(of_row(s)), c.input(of_row(s)), dy},
+              "kkk");
+       }},
+      {"sigmoid, mul, add",
+       [=](Chain& c, DType t, const Sizes& s) {
+         const int32_t x = c.input(wide(t, s));
+         const int32_t gate = c.op("sigmoid", {x}, "-")[0];
+         const int32_t y = c.op("mul", {gate, x}, "-")[0];
+         c.op("add", {y, c.input(wide(t, s))}, "k");
+       }},
+      {"dropout, reduce_sum",
+       [=](Chain& c, DType t, const Sizes& s) {
+         const int32_t d = c.op("dropout", {c.input(wide(t, s)), c.input(keys)}, "k", kDrop)[0];
+         c.op("reduce_sum", {d}, "k", kOverRows);
+       }},
+  };
+}
+
+// Bytes read and written a second by a copy on all threads.
+double copy_rate(int threads) {
+  constexpr int64_t kBytes = int64_t{256} << 20;
+  MappedBlock from(kBytes);
+  MappedBlock to(kBytes);
+  std::memset(from.data(), 1, static_cast<size_t>(kBytes));
+  std::vector<double> times;
+  for (int round = 0; round < 7; ++round) {
+    times.push_back(seconds_of([&] {
+      parallel_for(threads, kBytes, int64_t{1} << 20, [&](int64_t begin, int64_t end) {
+        std::memcpy(to.data() + begin, from.data() + begin, static_cast<size_t>(end - begin));
+      });
+    }));
+  }
+  return 2.0 * static_cast<double>(kBytes) / median(times);
+}
+
+int run(const std::vector<std::string>& words) {
+  Sizes sizes;
+  int threads = available_threads();
+  int rounds = 9;
+  for (size_t i = 0; i + 1 < words.size(); i += 2) {
+    const int64_t value = std::atoll(words[i + 1].c_str());
+    if (words[i] == "--rows") sizes.rows = value;
+    else if (words[i] == "--columns") sizes.columns = value;
+    else if (words[i] == "--threads") threads = static_cast<int>(value);
+    else if (words[i] == "--rounds") rounds = static_cast<int>(value);
+    else return std::fprintf(stderr, "unknown option %s\n", words[i].c_str()), 2;
+  }
+  const auto backend = make_cpu_backend({.threads = threads, .profile = default_profile()});
+  const double rate = copy_rate(threads);
+  std::printf("%lld rows of %lld, %d threads; a copy: %.1f GB/s\n\n",
+              static_cast<long long>(sizes.rows), static_cast<long long>(sizes.columns), threads, rate / 1e9);
+  std::printf("| program | type | apart ms | together ms | speed-up | share of a copy |\n|---|---|---|---|---|---|\n");
+  bool are_equal = true;
+  for (const DType type : {DType::f32, DType::bf16}) {
+    for (const Program& program : programs()) {
+      Chain chain(program.name, *backend);
+      program.build(chain, type, sizes);
+      const Chain::Times times = chain.run(rounds);
+      are_equal = are_equal && times.are_equal;
+      std::printf("| %s | %s | %.2f | %.2f | %.2f | %.2f |%s\n", program.name, to_string(type),
+                  times.apart * 1e3, times.together * 1e3, times.apart / times.together,
+                  static_cast<double>(times.bytes) / rate / times.together,
+                  times.are_equal ? "" : " OTHER BITS");
+    }
+  }
+  return are_equal ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace snug
+
+int main(int argc, char** argv) { return snug::run({argv + 1, argv + argc}); }
