@@ -51,7 +51,10 @@ class Chain {
   std::vector<int32_t> op(const std::string& name, const std::vector<int32_t>& inputs,
                           const std::string& kept, Attrs attrs = {}) {
     const OpDef& def = *op_registry().find(name);
-    NodeSpec spec{.op = &def, .inputs = {}, .outputs = {}, .attrs = complete_attrs(def, std::move(attrs), name)};
+    NodeSpec spec{.op = &def,
+                  .inputs = {},
+                  .outputs = {},
+                  .attrs = complete_attrs(def, std::move(attrs), name)};
     for (const int32_t each : inputs) spec.inputs.add(at(each).type);
     spec.outputs = infer_types(def, spec.inputs, spec.attrs, name);
     std::vector<int32_t> outputs;
@@ -108,7 +111,9 @@ class Chain {
   };
   Value& at(int32_t id) { return values_[static_cast<size_t>(id)]; }
   int32_t add(const TensorType& type, Place place) {
-    values_.push_back({type, place, std::make_unique<MappedBlock>(round_up(byte_count(type), kPageBytes)), counts_[place]++});
+    values_.push_back({type, place,
+                       std::make_unique<MappedBlock>(round_up(byte_count(type), kPageBytes)),
+                       counts_[place]++});
     std::byte* data = values_.back().memory->data();
     if (type.dtype == DType::i64) {
       auto* keys = reinterpret_cast<int64_t*>(data);
@@ -144,7 +149,8 @@ class Chain {
       kernels_.push_back(backend_.create(node.spec));
     }
     for (size_t i = 0; i < values_.size(); ++i) {
-      if (values_[i].place == Place::buffer) scratch += program.buffer_bytes(static_cast<int64_t>(i));
+      if (values_[i].place == Place::buffer)
+        scratch += program.buffer_bytes(static_cast<int64_t>(i));
     }
     scratch_ = std::make_unique<MappedBlock>(round_up(std::max(scratch, most_scratch), kPageBytes));
     for (const Made& node : nodes_) {
@@ -166,7 +172,9 @@ class Chain {
     std::vector<std::vector<std::byte>> found;
     for (const Value& value : values_) {
       if (value.place == Place::output)
-        found.emplace_back(value.memory->data(), value.memory->data() + std::min<int64_t>(byte_count(value.type), 1 << 16));
+        found.emplace_back(
+            value.memory->data(),
+            value.memory->data() + std::min<int64_t>(byte_count(value.type), 1 << 16));
     }
     return found;
   }
@@ -204,7 +212,9 @@ std::vector<Program> programs() {
   const auto wide = [](DType type, const Sizes& sizes, int64_t times = 1) {
     return TensorType{type, {sizes.rows / 128, 128, sizes.columns * times}};
   };
-  const auto of_row = [](const Sizes& sizes) { return TensorType{DType::f32, {sizes.rows / 128, 128}}; };
+  const auto of_row = [](const Sizes& sizes) {
+    return TensorType{DType::f32, {sizes.rows / 128, 128}};
+  };
   const auto of_column = [](const Sizes& sizes) { return TensorType{DType::f32, {sizes.columns}}; };
   const TensorType keys{DType::i64, {3}};
   return {
@@ -242,12 +252,14 @@ std::vector<Program> programs() {
        }},
       {"gelu_grad, reduce_sum",
        [=](Chain& c, DType t, const Sizes& s) {
-         const int32_t d = c.op("gelu_grad", {c.input(wide(t, s, 4)), c.input(wide(t, s, 4))}, "k")[0];
+         const int32_t d =
+             c.op("gelu_grad", {c.input(wide(t, s, 4)), c.input(wide(t, s, 4))}, "k")[0];
          c.op("reduce_sum", {d}, "k", kOverRows);
        }},
       {"relu_grad, reduce_sum",
        [=](Chain& c, DType t, const Sizes& s) {
-         const int32_t d = c.op("relu_grad", {c.input(wide(t, s, 4)), c.input(wide(t, s, 4))}, "k")[0];
+         const int32_t d =
+             c.op("relu_grad", {c.input(wide(t, s, 4)), c.input(wide(t, s, 4))}, "k")[0];
          c.op("reduce_sum", {d}, "k", kOverRows);
        }},
       {"geglu, dropout",
@@ -260,7 +272,8 @@ std::vector<Program> programs() {
          const int32_t a = c.op("add", {c.input(wide(t, s)), c.input(wide(t, s))}, "-")[0];
          const int32_t dy = c.op("add", {a, c.input(wide(t, s))}, "-")[0];
          c.op("layer_norm_grad",
-              {c.input(wide(t, s)), c.input(of_column(s)), c.input(of_row(s)), c.input(of_row(s)), dy},
+              {c.input(wide(t, s)), c.input(of_column(s)), c.input(of_row(s)), c.input(of_row(s)),
+               dy},
               "kkk");
        }},
       {"sigmoid, mul, add",
@@ -301,17 +314,25 @@ int run(const std::vector<std::string>& words) {
   int rounds = 9;
   for (size_t i = 0; i + 1 < words.size(); i += 2) {
     const int64_t value = std::atoll(words[i + 1].c_str());
-    if (words[i] == "--rows") sizes.rows = value;
-    else if (words[i] == "--columns") sizes.columns = value;
-    else if (words[i] == "--threads") threads = static_cast<int>(value);
-    else if (words[i] == "--rounds") rounds = static_cast<int>(value);
-    else return std::fprintf(stderr, "unknown option %s\n", words[i].c_str()), 2;
+    if (words[i] == "--rows")
+      sizes.rows = value;
+    else if (words[i] == "--columns")
+      sizes.columns = value;
+    else if (words[i] == "--threads")
+      threads = static_cast<int>(value);
+    else if (words[i] == "--rounds")
+      rounds = static_cast<int>(value);
+    else
+      return std::fprintf(stderr, "unknown option %s\n", words[i].c_str()), 2;
   }
   const auto backend = make_cpu_backend({.threads = threads, .profile = default_profile()});
   const double rate = copy_rate(threads);
   std::printf("%lld rows of %lld, %d threads; a copy: %.1f GB/s\n\n",
-              static_cast<long long>(sizes.rows), static_cast<long long>(sizes.columns), threads, rate / 1e9);
-  std::printf("| program | type | apart ms | together ms | speed-up | share of a copy |\n|---|---|---|---|---|---|\n");
+              static_cast<long long>(sizes.rows), static_cast<long long>(sizes.columns), threads,
+              rate / 1e9);
+  std::printf(
+      "| program | type | apart ms | together ms | speed-up | share of a copy "
+      "|\n|---|---|---|---|---|---|\n");
   bool are_equal = true;
   for (const DType type : {DType::f32, DType::bf16}) {
     for (const Program& program : programs()) {

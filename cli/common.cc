@@ -68,6 +68,15 @@ std::string_view recompute_variable(const std::string& verb, const Arguments& ar
   return value == nullptr ? std::string_view() : value;
 }
 
+// TensorFlow's way to ask for fusion, which many training scripts set.
+std::string xla_notice(const std::string& verb, const RunConfig& config) {
+  const char* value = std::getenv("TF_XLA_FLAGS");
+  if (value == nullptr || *value == '\0' || (verb != "plan" && verb != "train")) return {};
+  return "TF_XLA_FLAGS in the environment is without effect: ops are fused by themselves where that "
+         "takes no memory (fusion: " +
+         config.get("fusion") + ")";
+}
+
 // The switch that this word stands behind, without being a value of it.
 std::string switch_before(const std::string& word, const std::vector<std::string>& words) {
   for (size_t i = 1; i < words.size(); ++i) {
@@ -136,6 +145,8 @@ bool read_arguments(const std::string& verb, const std::string& summary,
   }
   refuse_empty_values(app, "an empty word is no file");
   arguments.config = RunConfig::load(file, split.overrides, recompute_variable(verb, arguments));
+  if (const std::string notice = xla_notice(verb, arguments.config); !notice.empty())
+    arguments.config.notices.push_back(notice);
   for (const std::string& notice : arguments.config.notices)
     std::cerr << wrapped(notice + "\n", terminal_columns(STDERR_FILENO));
   return true;

@@ -7,6 +7,7 @@
 #include "io/json_tree.h"
 #include "plan/problem/json.h"
 #include "plan/problem/liveness.h"
+#include "plan/problem/row_runs.h"
 #include "plan/problem/validate.h"
 #include "snug/error.h"
 
@@ -51,8 +52,15 @@ plan::Plan SavedPlan::at(const std::string& kind, const Lengths& length,
       schedule.push_back(step.op);
       fused.push_back(step.fused);
     }
-    if (plan::check_schedule(problem, schedule).empty())
+    // Times are this machine's.
+    if (plan::check_schedule(problem, schedule).empty() &&
+        plan::are_row_runs(problem, schedule, fused)) {
       plan.seconds = plan::analyse(problem, schedule, fused).seconds;
+      for (const plan::RowRun& run : plan::row_runs(problem, schedule, fused)) {
+        for (int32_t step = run.first; step <= run.last(); ++step)
+          plan.steps[step].saved_seconds = run.saved_seconds[static_cast<size_t>(step - run.first)];
+      }
+    }
     const std::vector<std::string> violations = plan::check(problem, plan);
     if (violations.empty()) return plan;
     throw Error(ErrorCode::bad_data, file,

@@ -26,6 +26,7 @@ every verb; a verb takes the keys it needs.
   `snug --version` say what runs. oneDNN's own `ONEDNN_MAX_CPU_ISA` (`DNNL_MAX_CPU_ISA`) counts for both as well, and the lower wins. Speeds
   are kept for each set. Results are equal to the bit under one set only: a run that is resumed under another says so.
   On ARM there is one set, `neon`, which is the one word that `SNUG_MAX_ISA` takes there.
+* `TF_XLA_FLAGS` in the environment (TensorFlow's switch for fusion) has no effect, which is said: see the key `fusion`.
 * A key that nobody knows is an error that names the nearest known one.
 * Lists are written `[256, 128]` in YAML and `256,128` on the command line.
 * Switches may stand without a value on the command line: `--resume`.

@@ -123,21 +123,42 @@ RowRun RowRunBuilder::run() const {
   return run;
 }
 
-std::vector<RowRun> row_runs(const Problem& problem, IndexSpan<const OpId> schedule,
-                             const FusedSteps& fused) {
-  std::vector<RowRun> runs;
-  if (std::find(fused.begin(), fused.end(), Fused::rows) == fused.end()) return runs;
+namespace {
+
+// Calls take(run) for each; false where a step does not join.
+template <class Take>
+bool for_each_run(const Problem& problem, IndexSpan<const OpId> schedule, const FusedSteps& fused,
+                  const Take& take) {
+  if (std::find(fused.begin(), fused.end(), Fused::rows) == fused.end()) return true;
   const LastReads reads(problem, schedule);
   const auto is_in_run = [&](size_t step) {
     return step < fused.size() && fused[step] == Fused::rows;
   };
+  if (is_in_run(0)) return false;
   for (size_t step = 1; step < fused.size(); ++step) {
-    if (!is_in_run(step) || is_in_run(step - 1)) continue;
+    if (!is_in_run(step)) continue;
     RowRunBuilder builder(problem, schedule, reads, static_cast<int32_t>(step) - 1);
-    SNUG_CHECK(builder.add(), "a row program begins with what is not computed by rows");
-    for (; is_in_run(step); ++step) SNUG_CHECK(builder.add(), "a step that is in no row program");
-    runs.push_back(builder.run());
+    if (!builder.add()) return false;
+    for (; is_in_run(step); ++step) {
+      if (!builder.add()) return false;
+    }
+    take(builder.run());
   }
+  return true;
+}
+
+}  // namespace
+
+bool are_row_runs(const Problem& problem, IndexSpan<const OpId> schedule, const FusedSteps& fused) {
+  return for_each_run(problem, schedule, fused, [](const RowRun&) {});
+}
+
+std::vector<RowRun> row_runs(const Problem& problem, IndexSpan<const OpId> schedule,
+                             const FusedSteps& fused) {
+  std::vector<RowRun> runs;
+  const bool are_runs =
+      for_each_run(problem, schedule, fused, [&](RowRun run) { runs.push_back(std::move(run)); });
+  SNUG_CHECK(are_runs, "a step that does not join its row program");
   return runs;
 }
 

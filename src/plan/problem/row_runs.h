@@ -65,6 +65,10 @@ class RowRunBuilder {
   std::vector<StorageId> made_;
 };
 
+/// Whether every step that is marked joins those before it.
+[[nodiscard]] bool are_row_runs(const Problem& problem, IndexSpan<const OpId> schedule,
+                                const FusedSteps& fused);
+
 /// All of a schedule, in its order. A step that is marked and does not join is a bug of the caller.
 [[nodiscard]] std::vector<RowRun> row_runs(const Problem& problem, IndexSpan<const OpId> schedule,
                                            const FusedSteps& fused);
