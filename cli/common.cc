@@ -72,7 +72,8 @@ std::string_view recompute_variable(const std::string& verb, const Arguments& ar
 std::string xla_notice(const std::string& verb, const RunConfig& config) {
   const char* value = std::getenv("TF_XLA_FLAGS");
   if (value == nullptr || *value == '\0' || (verb != "plan" && verb != "train")) return {};
-  return "TF_XLA_FLAGS in the environment is without effect: ops are fused by themselves where that "
+  return "TF_XLA_FLAGS in the environment is without effect: ops are fused by themselves where "
+         "that "
          "takes no memory (fusion: " +
          config.get("fusion") + ")";
 }

@@ -39,12 +39,17 @@ std::vector<ScheduledPoint> with_sums(const Problem& problem, std::vector<Schedu
 std::optional<ScheduledPoint> with_rows(const Problem& problem, const ScheduledPoint& point,
                                         int64_t most_bytes) {
   if (std::none_of(problem.ops.begin(), problem.ops.end(), is_by_rows)) return std::nullopt;
-  FusedSteps fused = fuse_rows(problem, point.schedule, point.fused,
-                               analyse(problem, point.schedule, point.fused), most_bytes);
-  if (fused == point.fused) return std::nullopt;
-  const Liveness after = analyse(problem, point.schedule, fused);
+  FusedSchedule steps = with_rows_adjacent(problem, {point.schedule, point.fused});
+  Liveness live = analyse(problem, steps.schedule, steps.fused);
+  if (live.load_bytes > most_bytes) {
+    steps = {point.schedule, point.fused};
+    live = analyse(problem, steps.schedule, steps.fused);
+  }
+  FusedSteps fused = fuse_rows(problem, steps.schedule, steps.fused, live, most_bytes);
+  if (fused == steps.fused) return std::nullopt;
+  const Liveness after = analyse(problem, steps.schedule, fused);
   SNUG_CHECK(after.load_bytes <= most_bytes, "row programs need more than they may");
-  return ScheduledPoint{point.schedule, point.strategy, after.load_bytes, after.seconds,
+  return ScheduledPoint{std::move(steps.schedule), point.strategy, after.load_bytes, after.seconds,
                         std::move(fused)};
 }
 

@@ -2,6 +2,7 @@
 #include "plan/improve/fuse_rows.h"
 
 #include <algorithm>
+#include <span>
 
 #include "base/stop.h"
 #include "plan/problem/row_runs.h"
@@ -80,7 +81,52 @@ class RowFuser {
   IndexVector<int64_t> before_;
 };
 
+// Bytes of an op that runs earlier than it must, beside what a program takes.
+constexpr int64_t kSmallBytes = 64 * 1024;
+
+bool is_small(const Problem& problem, const Op& op) {
+  int64_t bytes = op.scratch_bytes;
+  for (const StorageId id : op.outputs) {
+    if (problem.storages[id].resident) return false;
+    bytes += problem.storages[id].bytes;
+  }
+  return bytes <= kSmallBytes && op.reuses.empty();
+}
+
+bool touches(const std::vector<StorageId>& a, const std::vector<StorageId>& b) {
+  return std::any_of(a.begin(), a.end(),
+                     [&](StorageId id) { return std::find(b.begin(), b.end(), id) != b.end(); });
+}
+
 }  // namespace
+
+FusedSchedule with_rows_adjacent(const Problem& problem, FusedSchedule given) {
+  FusedSchedule found;
+  size_t first = 0;  // of the steps by rows that end the schedule so far
+  for (size_t step = 0; step < given.schedule.size(); ++step) {
+    const OpId id = given.schedule[step];
+    const Op& op = problem.ops[id];
+    const bool is_by_rows = op.rowwise.form.is_given();
+    if (is_by_rows && op.rowwise.has_head) first = found.schedule.size();
+    const auto chain = std::span(found.schedule).subspan(first);
+    const auto is_apart = [&](OpId other) {
+      const Op& before = problem.ops[other];
+      return !touches(op.inputs, before.outputs) && !touches(op.outputs, before.inputs) &&
+             !touches(op.outputs, before.outputs);
+    };
+    size_t at = found.schedule.size();
+    if (!is_by_rows && chain.size() <= kMostSteps && is_small(problem, op) &&
+        std::all_of(chain.begin(), chain.end(), is_apart)) {
+      at = first++;
+    } else if (!is_by_rows) {
+      first = at + 1;
+    }
+    found.schedule.insert(found.schedule.begin() + static_cast<std::ptrdiff_t>(at), id);
+    if (given.fused.empty()) continue;
+    found.fused.insert(found.fused.begin() + static_cast<std::ptrdiff_t>(at), given.fused[step]);
+  }
+  return found;
+}
 
 FusedSteps fuse_rows(const Problem& problem, IndexSpan<const OpId> schedule, FusedSteps fused,
                      const Liveness& live, int64_t most_bytes) {

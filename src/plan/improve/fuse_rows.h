@@ -7,9 +7,14 @@
 #include <cstdint>
 
 #include "base/index_vector.h"
+#include "plan/improve/fuse_steps.h"
 #include "plan/problem/liveness.h"
 
 namespace snug::plan {
+
+/// The schedule, in which small ops between steps that are computed by rows (a constant, say) run
+/// before these, where they read nothing of them; the steps of one kernel in it.
+[[nodiscard]] FusedSchedule with_rows_adjacent(const Problem& problem, FusedSchedule given);
 
 /// `fused`: sums of one kernel in this schedule, or empty; they stay. `live`: the schedule's with
 /// these; its load is no more than `most_bytes`. Steps stay where they are. The longest program is

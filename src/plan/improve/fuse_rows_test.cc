@@ -118,6 +118,31 @@ TEST(FuseRows, What_is_read_elsewhere_stays_in_memory) {
   EXPECT_EQ(plan.steps[1].output_offsets[0], kInsideOffset);
 }
 
+TEST(FuseRows, A_small_op_in_between_runs_before) {
+  Problem problem = chain(3);
+  const StorageId constant = problem.storages.add({"zeros", 512, false});
+  const Op fill{.name = "fill",
+                .scope = "",
+                .phase = Phase::backward,
+                .seconds = 1,
+                .inputs = {},
+                .outputs = {constant},
+                .may_recompute = false};
+  problem.ops.insert(problem.ops.begin() + 2, fill);
+  problem.ops[OpId(3)].inputs.push_back(constant);
+  problem.ops[OpId(3)].rowwise.form.inputs.push_back(0);
+  validate(problem);
+  const ScheduledPoint given = measured(problem, given_order(problem), "given");
+  const ScheduledPoint point = fused(problem, given, given.load_bytes);
+  EXPECT_EQ(point.schedule, testing::ops({2, 0, 1, 3}));
+  EXPECT_EQ(point.fused, (FusedSteps{Fused::no, Fused::no, Fused::rows, Fused::rows}));
+  EXPECT_EQ(check(problem, plan_of(problem, point)), std::vector<std::string>{});
+  // Not where it reads what one of them makes.
+  problem.ops[OpId(2)].inputs = {StorageId(1)};
+  const ScheduledPoint other = fused(problem, given, given.load_bytes);
+  EXPECT_EQ(other.schedule, given.schedule);
+}
+
 TEST(FuseRows, What_may_be_written_over_an_operand_still_is) {
   Problem problem = chain(4);
   problem.storages[StorageId(0)].resident = false;
