@@ -25,7 +25,7 @@ from ._region import RegionPlan  # noqa: E402
 
 
 def backend(memory: int | str, *, optimizer: Any = None, resident_bytes: int | str | None = None, grads: str = "accumulate", count: str = "workspace",
-            graphs: str = "one", differentiate: str = "all", effort: str = "default") -> Backend:
+            graphs: str = "one", differentiate: str = "all", effort: str = "default", mode: str = "exact") -> Backend:
     """A backend for torch.compile that keeps the whole step within `memory` bytes on the device (a number, or "6GiB").
 
     `optimizer`: its parameters and states are counted, before they exist. `resident_bytes`: what else lies on the device; 0
@@ -34,11 +34,13 @@ def backend(memory: int | str, *, optimizer: Any = None, resident_bytes: int | s
     `graphs`: "several" divides the memory among the graphs of a step (graph breaks, blocks compiled apart): the first step
     runs with the smallest plans, and then all are known. `differentiate`: "loss" has gradients for results of one number alone,
     so that logits beside a loss need no tangent of their size. `effort`: of the planner, "fast", "default" or "best".
+    `mode`: "exact" runs PyTorch's kernels op by op; "inductor" has Inductor compile both parts, and plans with its buffers.
 
     The backend's `plans` has a RegionPlan for each graph and shape. Raises snug.DoesNotFit at the first call of the model
     where no plan fits, snug.Error where the graph has something that is not understood.
     """
-    return Backend(memory, optimizer=optimizer, resident_bytes=resident_bytes, grads=grads, count=count, graphs=graphs, differentiate=differentiate, effort=effort)
+    return Backend(memory, optimizer=optimizer, resident_bytes=resident_bytes, grads=grads, count=count, graphs=graphs, differentiate=differentiate, effort=effort,
+                   mode=mode)
 
 
 def plan(model: Any, batch: Any, *, memory: int | str | None = None, loss: Any = None, optimizer: Any = None, resident_bytes: int | str | None = None,

@@ -21,6 +21,33 @@ class Measured:
     start_bytes = 0
 
 
+class growth:  # noqa: N801: a context manager
+    """`with growth(device) as grown: ...`, then `grown.peak_bytes` above what was there when it began. On the CPU, of what goes
+    meanwhile only that is seen to go which was made under another one."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+
+    def __enter__(self) -> Measured:
+        self._result = Measured()
+        wait(self.device)
+        if self.device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(self.device)
+            self._start = torch.cuda.memory_stats(self.device)["requested_bytes.all.current"]
+        else:
+            self._watch = watched_allocations()
+            self._events = self._watch.__enter__()
+        return self._result
+
+    def __exit__(self, *error: Any) -> None:
+        wait(self.device)
+        if self.device.type == "cuda":
+            self._result.peak_bytes = torch.cuda.memory_stats(self.device)["requested_bytes.all.peak"] - self._start
+            return
+        self._watch.__exit__(*error)
+        self._result.peak_bytes = peak_of(self._events)
+
+
 class measure:  # noqa: N801: a context manager
     """`with snug.torch.measure() as measured: step()`, then `measured.peak_bytes`."""
 
@@ -31,22 +58,17 @@ class measure:  # noqa: N801: a context manager
         self._result = Measured()
         wait(self.device)
         if self.device.type == "cuda":
-            torch.cuda.reset_peak_memory_stats(self.device)
             self._result.start_bytes = torch.cuda.memory_stats(self.device)["requested_bytes.all.current"]
         else:
             gc.collect()
             self._result.start_bytes = sum(storages(_tensors(), self.device).values())
-            self._watch = watched_allocations()
-            self._events = self._watch.__enter__()
+        self._growth = growth(self.device)
+        self._grown = self._growth.__enter__()
         return self._result
 
     def __exit__(self, *error: Any) -> None:
-        wait(self.device)
-        if self.device.type == "cuda":
-            self._result.peak_bytes = torch.cuda.memory_stats(self.device)["requested_bytes.all.peak"]
-            return
-        self._watch.__exit__(*error)
-        self._result.peak_bytes = self._result.start_bytes + peak_of(self._events)
+        self._growth.__exit__(*error)
+        self._result.peak_bytes = self._result.start_bytes + self._grown.peak_bytes
 
 
 def _tensors() -> list[torch.Tensor]:

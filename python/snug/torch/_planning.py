@@ -12,7 +12,8 @@ from torch._dynamo.backends.common import aot_autograd
 
 from .. import solve
 from .._errors import DoesNotFit, Error, Way
-from ._backend import Backend, device_of, joint_of, without_gradients
+from ._backend import Backend, without_gradients
+from ._compiled import device_of, joint_of
 from ._joint import Joint
 from ._memory import shown
 from ._region import Allowance, RegionPlan, beside, plan_region, with_bases

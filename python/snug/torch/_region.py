@@ -41,6 +41,10 @@ class RegionPlan:
     #: At the first run: the storages that ops made, with what is resident.
     measured_forward_bytes: int | None = None
     measured_backward_bytes: int | None = None
+    #: "exact", or "inductor": peaks are those of Inductor's buffers then, and measured peaks those of the allocator.
+    mode: str = "exact"
+    #: Partitions that were lowered, PyTorch's own first; 0 in mode "exact".
+    rounds: int = 0
 
     @property
     def peak_bytes(self) -> int:
@@ -84,7 +88,11 @@ class RegionPlan:
         self._compare("backward", self.measured_backward_bytes, self.backward_peak_bytes)
 
     def _compare(self, part: str, measured: int, planned: int) -> None:
-        if measured > planned:
+        if self.mode == "inductor":
+            if measured > self.memory:
+                raise refusal(measured, f"{shown(self.memory)} does not hold the {part} part: {measured} bytes measured, {planned} planned of Inductor's buffers",
+                               f'memory={self.memory - (measured - planned)}, so that the plan leaves room, or mode="exact"')
+        elif measured > planned:
             raise Error("internal", f"{part} part", f"had {measured} bytes in memory, {planned} were planned", "report the model: the plan did not know one of its ops")
 
     def __str__(self) -> str:
@@ -118,8 +126,8 @@ def beside(backend: Any, joint: Joint, args: Sequence[Any], device: torch.device
     return resident, sum(each.meta["val"].untyped_storage().nbytes() for each in joint.tangents)
 
 
-def plan_region(backend: Any, joint: Joint, args: Sequence[Any], device: torch.device, allowance: Allowance, *, is_smallest: bool = False) -> RegionPlan:
-    """With `is_smallest` that of the smallest peak that is found.
+def plan_region(backend: Any, joint: Joint, args: Sequence[Any], device: torch.device, allowance: Allowance, *, is_smallest: bool = False, within: int | None = None) -> RegionPlan:
+    """With `is_smallest` that of the smallest peak that is found. `within`: what the planner may take where it is not `backend.memory`.
 
     Raises DoesNotFit, with the proof, where no schedule is within the bytes that are left, or the update is not.
     """
@@ -128,20 +136,20 @@ def plan_region(backend: Any, joint: Joint, args: Sequence[Any], device: torch.d
     problem = with_bases(joint.problem(), resident.total, tangents, allowance, memory)
     if resident.update_peak > memory:
         peak = max(resident.update_peak, smallest_report(problem, backend.effort)["peak_bytes"])
-        raise _refusal(peak, f"{shown(memory)} does not hold the update: parameters, gradients, states and what {type(backend.optimizer).__name__}.step takes are "
-                       f"{shown(resident.update_peak)}", f"memory={peak} fits, or an optimizer with smaller states, or foreach=False")
+        raise refusal(peak, f"{shown(memory)} does not hold the update: parameters, gradients, states and what {type(backend.optimizer).__name__}.step takes are "
+                      f"{shown(resident.update_peak)}", f"memory={peak} fits, or an optimizer with smaller states, or foreach=False")
     try:
-        report = smallest_report(problem, backend.effort) if is_smallest else solve.remat(problem, memory=memory, effort=backend.effort)
+        report = smallest_report(problem, backend.effort) if is_smallest else solve.remat(problem, memory=within or memory, effort=backend.effort)
     except DoesNotFit as error:
         peak = max(resident.update_peak, error.report["peak_bytes"])
         hint = f"memory={peak} fits"
         if allowance.waiting_bytes:
             hint += f'; {shown(allowance.waiting_bytes)} are kept by graphs before this one: graphs="several" divides the memory among all'
-        raise _refusal(peak, f"{shown(memory)}, of which {shown(resident.total + allowance.waiting_bytes)} are resident: {error.message}", hint) from error
+        raise refusal(peak, f"{shown(memory)}, of which {shown(resident.total + allowance.waiting_bytes)} are resident: {error.message}", hint) from error
     return RegionPlan(memory, resident, allowance, tangents, report, problem)
 
 
-def _refusal(smallest: int, message: str, hint: str) -> DoesNotFit:
+def refusal(smallest: int, message: str, hint: str) -> DoesNotFit:
     error = DoesNotFit("out_of_budget", "memory", message, hint)
     error.smallest_bytes = smallest
     return error

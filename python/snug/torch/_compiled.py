@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A graph for one set of shapes, op by op: its plan, and the two programs that run in the planned order."""
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch._dynamo.backends.common import aot_autograd
+from torch._subclasses.fake_tensor import DataDependentOutputException
+from torch.fx import GraphModule
+from torch.multiprocessing.reductions import StorageWeakRef
+
+from .._errors import DoesNotFit, Error
+from ._dropout import OWN_OPS, take_apart
+from ._joint import Joint, Price, list_writes_in_forward
+from ._memory import shown
+from ._prices import Prices
+from ._program import Program, Watch
+from ._region import Allowance, RegionPlan, plan_region
+from ._resident import parameters_of
+from ._split import split
+
+if TYPE_CHECKING:
+    from ._backend import Backend
+
+Held = tuple[StorageWeakRef, int]  # a storage, for as long as somebody has it, and its bytes
+
+
+def held(tensor: torch.Tensor) -> Held:
+    storage = tensor.untyped_storage()
+    return StorageWeakRef(storage), storage.nbytes()
+
+
+def device_of(args: Sequence[Any]) -> torch.device:
+    devices = {each.device for each in args if isinstance(each, torch.Tensor) and each.dim()} or {each.device for each in args if isinstance(each, torch.Tensor)}
+    if len(devices) > 1:
+        raise Error("unsupported", "devices", f"are several: {', '.join(sorted(map(str, devices)))}", "put model and batch on one device")
+    device = next(iter(devices), torch.device("cpu"))
+    if device.type not in ("cpu", "cuda"):
+        raise Error("unsupported", "device", f"is {device}", "one of cpu, cuda")
+    return device
+
+
+def joint_of(module: GraphModule, num_forward_outputs: int, prices: Prices, count: str) -> Joint:
+    """The problem of a joint graph, which is made ready for it."""
+    def price(node: Any) -> Price:
+        found = prices.of(node)
+        return found if count == "workspace" else found._replace(scratch=0)
+
+    module.graph.eliminate_dead_code()
+    take_apart(module.graph)
+    list_writes_in_forward(module.graph)
+    module.recompile()
+    joint = Joint(module.graph, num_forward_outputs, price, holds_tangents=True, own_ops=OWN_OPS)
+    prices.save()
+    return joint
+
+
+class Compiled:
+    """A graph for one set of shapes: its plan, and the two programs."""
+
+    def __init__(self, backend: Backend, module: GraphModule, args: Sequence[Any], share: Allowance | None = None) -> None:
+        self.backend = backend
+        self.plan: RegionPlan | None = None
+        self.share = self.planned_share = share
+        self.forward: Program | None = None
+        self.backward: Program | None = None
+        self.counted: set[str] = set()  # inputs of the backward part that ops of the forward part made
+        self.let_go: set[str] = set()  # those of them that nobody has behind the backward part
+        self.kept_inputs: list[int] = []
+        self.num_results = 0
+        self.saved_places: list[int] = []  # and where they stand among the results of the forward part
+        self.saved: list[Held] = []
+        self.results: list[Held] = []  # of the forward part
+        self._args: Sequence[Any] | None = args  # while it is compiled
+        try:
+            self.run = self._compile(module, args)
+        except DataDependentOutputException as error:
+            raise Error("unsupported", "graph", f"has a number of the host ({error})", "compile without dynamic=True, without .item()") from error
+        self._args = None
+        backend.parts.append(self)
+
+    def __call__(self, args: Sequence[Any]) -> Any:
+        if self.plan is not None:
+            self._check_grads(args)
+        return self.run(*args)
+
+    def waiting(self) -> dict[int, int]:
+        """By storage: what the forward part has handed to a backward part that has not run."""
+        self.saved = [each for each in self.saved if not each[0].expired()]
+        return {storage.cdata: count for storage, count in self.saved}
+
+    # --- while it is compiled
+
+    def _compile(self, module: GraphModule, args: Sequence[Any]) -> Callable[..., Any]:
+        compiler = aot_autograd(fw_compiler=self._compile_forward, bw_compiler=self._compile_backward, inference_compiler=self._compile_inference,
+                                partition_fn=self._partition, keep_inference_input_mutations=True)
+        with torch._functorch.config.patch(donated_buffer=False):  # nothing is written into what crosses, so it may be used again
+            return compiler(module, list(args))
+
+    def _partition(self, module: GraphModule, joint_inputs: Any, *, num_fwd_outputs: int, **more: Any) -> tuple[GraphModule, GraphModule]:
+        assert self._args is not None
+        backend = self.backend
+        device = device_of(self._args)
+        joint = joint_of(module, num_fwd_outputs, backend.prices(device), backend.count)
+        if not joint.of_tangents - set(joint.tangents):
+            from torch._functorch.partitioners import default_partition
+
+            return default_partition(module, joint_inputs, num_fwd_outputs=num_fwd_outputs, **more)
+        if backend.graphs == "several" and self.share is None:
+            backend.is_learning = True
+        allowance = self.share or Allowance(waiting_bytes=backend.waiting_bytes(self._args))
+        self.plan = plan_region(backend, joint, self._args, device, allowance, is_smallest=backend.is_learning and self.share is None)
+        report = self.plan.report
+        forward, backward, saved = split(module, joint, report["schedule"], report["boundary_step"], report["crossing"])
+        self.counted = {node.name for node in saved if joint.base_of(joint.names[node][0]) not in joint.resident}
+        results = {joint.base_of(name) for node in joint.forward_outputs if node is not None for name in joint.names[node]}
+        self.let_go = {node.name for node in saved if node.name in self.counted and joint.base_of(joint.names[node][0]) not in results}
+        self.num_results = num_fwd_outputs
+        inputs = [node for node in module.graph.nodes if node.op == "placeholder" and node not in joint.tangents]
+        # What other graphs made, and this one hands on.
+        self.kept_inputs = [i for i, (node, each) in enumerate(zip(inputs, self._args)) if node in saved and isinstance(each, torch.Tensor) and not each.is_leaf]
+        self.plan.kept_input_bytes = sum(self._args[i].untyped_storage().nbytes() for i in self.kept_inputs)
+        self.saved_places = [num_fwd_outputs + i for i, node in enumerate(saved) if node.name in self.counted]
+        return forward, backward
+
+    def _compile_forward(self, module: GraphModule, _: Any) -> Any:
+        self.forward = Program(module)
+        return boxed(self._run_forward if self.plan is not None else self.forward)
+
+    def _compile_backward(self, module: GraphModule, _: Any) -> Any:
+        self.backward = Program(module)
+        return boxed(self._run_backward if self.plan is not None else self.backward)
+
+    def _compile_inference(self, module: GraphModule, _: Any) -> Any:
+        return boxed(Program(module))
+
+    # --- while it runs
+
+    def _check_grads(self, args: Sequence[Any]) -> None:
+        if self.backend.grads != "none" or self.backend.waiting_bytes():
+            return
+        for each in (*args, *parameters_of(self.backend.optimizer)):
+            if isinstance(each, torch.Tensor) and each.is_leaf and each.requires_grad and each.grad is not None:
+                raise Error("out_of_budget", "grads", 'is "none", but a parameter has a gradient when the forward part begins',
+                            'call optimizer.zero_grad(set_to_none=True) before, or plan with grads="accumulate"')
+
+    def _check_room(self, args: Sequence[Any]) -> None:
+        """Before the forward part: beside what earlier ones keep."""
+        assert self.plan is not None
+        waiting = self.backend.waiting_bytes(args)
+        needed = self.plan.forward_peak_bytes - self.plan.allowance.waiting_bytes + waiting
+        if needed > self.backend.memory:
+            hint = "call backward first, or let go of the earlier result"
+            if self.backend.graphs == "one":
+                hint += '; where one step has several graphs, plan with graphs="several"'
+            raise DoesNotFit("out_of_budget", "memory", f"{shown(self.backend.memory)} does not hold this forward part, which takes {shown(needed)} with the {shown(waiting)} that "
+                             "earlier ones keep for backward parts that have not run", hint)
+
+    def _run_forward(self, args: list[Any]) -> Any:
+        assert self.plan is not None and self.forward is not None
+        self._check_room(args)
+        handed_on = [held(args[i]) for i in self.kept_inputs]
+        if self.plan.measured_forward_bytes is None:
+            watch = Watch()
+            results = self.forward.watched(args, watch, set())
+            self.plan.measure_forward(watch.peak)
+        else:
+            results = self.forward(args)
+        self.saved += handed_on + [held(results[place]) for place in self.saved_places]
+        if self.plan.measured_backward_bytes is None:
+            self.results = [held(each) for each in results[: self.num_results] if isinstance(each, torch.Tensor)]
+        if self.backend.graphs == "several":
+            self.backend.order.append(self)
+        return results
+
+    def _run_backward(self, args: list[Any]) -> Any:
+        assert self.plan is not None and self.backward is not None
+        crossed = [held(each) for node, each in zip(self.backward.inputs, args) if node.name in self.let_go]
+        if self.plan.measured_backward_bytes is not None:
+            results = self.backward(args)
+            self._check_retained(crossed, results)
+            return results
+        watch = Watch()
+        for each in self.results:
+            watch.addheld(*each)
+        results = self.backward.watched(args, watch, self.counted)
+        if not self._check_retained(crossed, results):
+            self.plan.measure_backward(watch.peak)
+        return results
+
+    def _check_retained(self, crossed: list[Held], results: Sequence[Any]) -> bool:
+        """Under retain_graph, what crosses stays: nobody has it any more otherwise."""
+        assert self.plan is not None
+        returned = {each.untyped_storage()._cdata for each in results if isinstance(each, torch.Tensor)}
+        kept = {storage.cdata: count for storage, count in crossed if not storage.expired() and storage.cdata not in returned}
+        needed = self.plan.backward_peak_bytes + sum(kept.values())
+        if kept and needed > self.backend.memory:
+            raise DoesNotFit("out_of_budget", "memory", f"{shown(self.backend.memory)} does not hold a backward part with retain_graph=True, which may take {shown(needed)}",
+                             "call backward once, or give more memory")
+        return bool(kept)
+
+
+def boxed(run: Callable[[list[Any]], Any]) -> Any:
+    def call(args: list[Any]) -> Any:
+        return run(args)
+
+    call._boxed_call = True  # type: ignore[attr-defined]
+    return call

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Inductor makes of a graph, in bytes: its own passes, lowering, fusion, order and reuse of buffers, up to the text of the program
+that calls the kernels. No kernel is compiled, nothing runs.
+
+What it allocates and lets go is read from the lines of that program, which Inductor has as objects.
+"""
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from unittest import mock
+
+import torch
+from torch._dynamo.convert_frame import compile_lock
+from torch._inductor import compile_fx, ir
+from torch._inductor import config as inductor_config
+from torch._inductor.codegen import wrapper
+from torch._inductor.graph import GraphLowering
+from torch._inductor.utils import BoxedBool, get_dtype_size
+from torch._inductor.virtualized import V
+from torch.fx import GraphModule, Node
+
+Key = Any  # of a storage
+Storage = tuple[Key, int]  # and its bytes
+
+
+class _Generated(BaseException):
+    """The program is there. No Exception, which debugging aids of Inductor's would take for a failure."""
+
+
+def generate(module: GraphModule, inputs: Sequence[Any], is_backward: bool) -> GraphLowering:
+    """The lowered graph, with the lines of its program."""
+    found: list[GraphLowering] = []
+
+    def stop(_: str) -> None:
+        found.append(V.graph)
+        raise _Generated
+
+    with compile_lock, mock.patch.object(GraphLowering, "save_output_code", stop), inductor_config.patch(force_disable_caches=True):
+        try:
+            compile_fx.compile_fx_inner(module, inputs, static_input_idxs=(), cudagraphs=BoxedBool(False), is_backward=is_backward, graph_id=0, boxed_forward_device_index=None)
+        except _Generated:
+            pass
+    return found[0]
+
+
+@dataclass
+class Part:
+    """What a program has in memory beside what is resident."""
+
+    peak: int = 0
+    #: By output: the storage it lies in, None where it is resident or no tensor.
+    outputs: list[Storage | None] = field(default_factory=list)
+    strides: list[tuple[int, ...] | None] = field(default_factory=list)
+
+
+class _Life:
+    """Storages by the names that hold them."""
+
+    def __init__(self) -> None:
+        self.storages: dict[Key, int] = {}
+        self.holders: dict[Key, int] = {}
+        self.of: dict[str, set[Key]] = {}
+        self.now = self.peak = 0
+
+    def make(self, name: str, storages: Iterable[Storage]) -> None:
+        self.of[name] = set()
+        for key, count in storages:
+            if key not in self.storages:
+                self.storages[key], self.holders[key] = count, 0
+                self.now += count
+            self._hold(name, key)
+        self.peak = max(self.peak, self.now)
+
+    def share(self, name: str, others: Iterable[str]) -> None:
+        """`name` lies in storages of others."""
+        keys = {key for other in others for key in self.of.get(other, ())}
+        self.of[name] = set()
+        for key in keys:
+            self._hold(name, key)
+
+    def _hold(self, name: str, key: Key) -> None:
+        self.of[name].add(key)
+        self.holders[key] += 1
+
+    def drop(self, name: str) -> None:
+        for key in self.of.pop(name, ()):
+            self.holders[key] -= 1
+            if not self.holders[key]:
+                self.now -= self.storages.pop(key)
+                del self.holders[key]
+
+    def take(self, scratch: int) -> None:
+        self.peak = max(self.peak, self.now + scratch)
+
+
+def _bytes(graph: GraphLowering, buffer: Any) -> int:
+    return int(graph.get_allocation_storage_size(buffer)) * get_dtype_size(buffer.get_dtype())
+
+
+def _flat(outputs: Any) -> list[Any]:
+    if isinstance(outputs, (list, tuple)):
+        return [each for part in outputs for each in _flat(part)]
+    return [outputs] if isinstance(outputs, ir.Buffer) else []
+
+
+def _called(life: _Life, graph: GraphLowering, node: Any) -> None:
+    """A kernel that makes its own results: a view of an operand, one tensor, or several."""
+    name = node.get_name()
+    aliases = node.get_inputs_that_alias_output()
+    if aliases:
+        life.share(name, aliases)
+    elif isinstance(node.layout, ir.MultiOutputLayout):
+        life.make(name, [(each.get_name(), _bytes(graph, each)) for each in _flat(getattr(node, "outputs", []))])
+    elif not isinstance(node.layout, ir.NoneLayout):
+        life.make(name, [(name, _bytes(graph, node))])
+
+
+def _part_of(life: _Life, line: Any) -> None:
+    """A tensor taken out of several that a kernel made."""
+    if line.result_name in life.of.get(line.arg_name, ()):
+        life.of[line.result_name] = set()
+        life._hold(line.result_name, line.result_name)
+    else:
+        life.share(line.result_name, [line.arg_name])
+
+
+def _of_forward(storage: Storage | None) -> Storage | None:
+    """Names of buffers come again in the backward part."""
+    return None if storage is None else (("forward", storage[0]), storage[1])
+
+
+def live(graph: GraphLowering, inputs: dict[str, Storage], held: Sequence[Storage], scratch_of: Callable[[Node], int]) -> Part:
+    """What the program has in memory. `inputs`: those that are given away to it. `held`: what the caller has throughout."""
+    life = _Life()
+    for number, storage in enumerate(held):
+        life.make(f"held {number}", [storage])
+    for name, storage in inputs.items():
+        life.make(name, [storage])
+    results = set(graph.get_output_names())
+    for line in graph.wrapper_code.lines:
+        if isinstance(line, wrapper.AllocateLine):
+            life.make(line.node.get_name(), [(line.node.get_name(), _bytes(graph, line.node))])
+        elif isinstance(line, wrapper.ReuseLine):
+            life.share(line.reused_as.get_name(), [line.node.get_name()])
+            if line.delete_old and line.node.get_name() not in results:
+                life.drop(line.node.get_name())
+        elif isinstance(line, wrapper.ReinterpretLine):
+            life.share(line.reused_as.get_name(), [line.node.get_name()])
+        elif isinstance(line, wrapper.FreeLine) or (isinstance(line, wrapper.FreeIfNotReusedLine) and not line.is_reused):
+            life.drop(line.node.get_name())
+        elif isinstance(line, wrapper.MultiOutputLine):
+            _part_of(life, line)
+        elif isinstance(line, (wrapper.ExternKernelOutLine, wrapper.ExternKernelAllocLine)):
+            if isinstance(line, wrapper.ExternKernelAllocLine):
+                _called(life, graph, line.node)
+            origin = line.node.get_origin_node()
+            if origin is not None:
+                life.take(scratch_of(origin))
+    part = Part(life.peak)
+    for each in graph.graph_outputs:
+        is_tensor = isinstance(each, ir.IRNode) and each.has_tensor_output()
+        keys = life.of.get(each.get_name(), ()) if is_tensor else ()
+        part.outputs.append(next(((key, life.storages[key]) for key in keys), None))
+        part.strides.append(tuple(int(step) for step in each.get_layout().stride) if is_tensor else None)
+    return part
+
+
+def _inputs_of(module: GraphModule) -> list[Any]:
+    return [node.meta["val"] for node in module.graph.nodes if node.op == "placeholder"]
+
+
+def lowered(forward: GraphModule, backward: GraphModule, num_results: int, scratch_of: Callable[[Node], int]) -> tuple[Part, Part]:
+    """Both parts. Tangents are not counted."""
+    forward, backward = copy.deepcopy(forward), copy.deepcopy(backward)
+    for module, visible in ((forward, num_results), (backward, 0)):
+        output = next(node for node in module.graph.nodes if node.op == "output")
+        output.meta["user_visible_output_idxs"] = [i for i, each in enumerate(output.args[0][:visible]) if isinstance(each, Node)]
+    with torch.no_grad():
+        graph = generate(forward, _inputs_of(forward), False)
+        with V.set_graph_handler(graph):
+            first = live(graph, {}, [], scratch_of)
+        inputs = _inputs_of(backward)
+        handed = [_of_forward(each) for each in first.outputs]
+        saved = handed[num_results:]
+        for i, stride in enumerate(first.strides[num_results:]):
+            if stride is not None and stride != inputs[i].stride():
+                inputs[i] = inputs[i].as_strided(inputs[i].shape, stride)  # as AOTAutograd does where Inductor lays out what is saved otherwise
+        names = [node.name for node in backward.graph.nodes if node.op == "placeholder"]
+        graph = generate(backward, inputs, True)
+        with V.set_graph_handler(graph):
+            given = {name: storage for name, storage in zip(names, saved) if storage is not None}
+            second = live(graph, given, [each for each in handed[:num_results] if each is not None], scratch_of)
+    return first, second
