@@ -36,6 +36,8 @@ ROUNDS = 3
 CLOSE = 0.97  # of the budget: no further round
 #: Of the time of an op that Inductor puts into a kernel with others: its way through memory is what mostly goes.
 FUSED = 0.125
+#: No fusion of Inductor's that lengthens lives beyond the peak: without it, what is made again is made with what is needed early.
+_GUARD = {"fusion_memory_timeline_peak_memory_increase_gb": 0.0}
 _FUSED_BESIDE_POINTWISE = ("aten::clone", "aten::full", "aten::_to_copy", "aten::constant_pad_nd", "aten::cat")
 
 
@@ -150,8 +152,10 @@ class Fused(Compiled):
     def _rounds(self, module: GraphModule, joint: Joint, allowance: Allowance, scratch_of: Callable[[Node], int]) -> Any:
         """Partitions of the planner's, each with its plan, whose peaks are those of what was lowered."""
         assert self._args is not None
-        within = memory = self.backend.memory
+        memory = self.backend.memory
         tried: set[str] = set()
+        below, above = 0, 2**62  # budgets of the planner whose partition fitted, and did not
+        within = memory
         for number in range(ROUNDS):
             try:
                 plan = plan_region(self.backend, joint, self._args, self.device, allowance, within=within)
@@ -162,12 +166,20 @@ class Fused(Compiled):
                 return
             tried.add(str(report["schedule"]))
             forward, backward, _ = split(module, joint, report["schedule"], report["boundary_step"], report["crossing"])
-            result = lowered(forward, backward, len(joint.forward_outputs), scratch_of)
+            with inductor_config.patch(_GUARD):
+                result = lowered(forward, backward, len(joint.forward_outputs), scratch_of)
+            counted = plan.peak_bytes
             plan = self._planned(plan, result, 2 + number, report)
             yield plan, (forward, backward)
             if CLOSE * memory <= plan.peak_bytes <= memory:
                 return
-            within += memory - plan.peak_bytes
+            if plan.peak_bytes <= memory:
+                below = max(below, counted)
+            else:
+                above = min(above, counted)
+            within = counted + memory - plan.peak_bytes
+            if not below < within < above:
+                within = (below + min(above, memory)) // 2 if below else 1
 
     def _planned(self, plan: RegionPlan, parts: tuple[Part, Part], rounds: int, report: dict[str, Any]) -> RegionPlan:
         base = plan.resident.total + plan.allowance.waiting_bytes
@@ -183,9 +195,10 @@ class Fused(Compiled):
         return parts
 
     def _inner(self, module: GraphModule, inputs: Sequence[Any], **words: Any) -> Any:
-        code = compile_fx_inner(module, inputs, **words)
         if self.plan is None:
-            return code
+            return compile_fx_inner(module, inputs, **words)
+        with inductor_config.patch(_GUARD if self.plan.report["schedule"] else {}):
+            code = compile_fx_inner(module, inputs, **words)
         if words.get("is_backward"):
             self.backward = code  # type: ignore[assignment]
             return boxed(self._run_backward)
