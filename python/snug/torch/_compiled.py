@@ -184,7 +184,7 @@ class Compiled:
             return results
         watch = Watch()
         for each in self.results:
-            watch.addheld(*each)
+            watch.add_held(*each)
         results = self.backward.watched(args, watch, self.counted)
         if not self._check_retained(crossed, results):
             self.plan.measure_backward(watch.peak)

@@ -28,7 +28,7 @@ from ._lowered import Part, lowered
 from ._measure import growth
 from ._memory import shown
 from ._prices import Prices
-from ._region import Allowance, RegionPlan, beside, plan_region
+from ._region import Allowance, RegionPlan, plan_region, refusal
 from ._split import split
 
 OLDEST, NEWEST = (2, 15), (2, 15)
@@ -101,11 +101,16 @@ class Fused(Compiled):
             with torch._functorch.config.patch(donated_buffer=False, enable_autograd_cache=False):
                 return compile_fx(own, list(args), inner_compile=self._inner, config_patches=patches)
         except _NoneFits as none:
-            warnings.warn(f"snug.torch: no partition for Inductor was found within {shown(self.backend.memory)} (the smallest takes {none.smallest} bytes): "
-                          'this graph runs op by op, as with mode="exact"', stacklevel=2)
-            self.plan = None
-            self._is_exact = True
-            return super()._compile(module, args)
+            smallest = none.smallest
+        self._is_exact = True
+        try:
+            run = super()._compile(module, args)
+        except DoesNotFit as error:
+            least = min(smallest, error.smallest_bytes or smallest)
+            raise refusal(least, f"{error.message}; by Inductor's buffers the smallest is {smallest} bytes", f"memory={least} fits") from error
+        warnings.warn(f"snug.torch: no partition for Inductor was found within {shown(self.backend.memory)} (the smallest takes {smallest} bytes): "
+                      'this graph runs op by op, as with mode="exact"', stacklevel=2)
+        return run
 
     _is_exact = False
     watched: set[int] = set()  # storages that cross, of a forward part that was measured: the profiler sees them go
