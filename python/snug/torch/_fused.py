@@ -18,7 +18,9 @@ import torch
 from torch._inductor import config as inductor_config
 from torch._inductor.compile_fx import compile_fx, compile_fx_inner
 from torch._inductor.custom_graph_pass import CustomPartitionerFn
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import GraphModule, Node
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from .. import version
 from .._errors import DoesNotFit, Error
@@ -96,10 +98,12 @@ class Fused(Compiled):
         if inductor_config.fallback_random:
             patches["reorder_for_peak_memory"] = False  # draws would change places
         own = GraphModule(module, copy.deepcopy(module.graph))  # Inductor takes it
+        mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv())  # Inductor caches nothing without an environment of shapes
+        shadows = [mode.from_tensor(each, static_shapes=True) if isinstance(each, torch.Tensor) else each for each in args]
         try:
             # What is in AOTAutograd's cache would run without a plan; compiled kernels lie in Inductor's.
-            with torch._functorch.config.patch(donated_buffer=False, enable_autograd_cache=False):
-                return compile_fx(own, list(args), inner_compile=self._inner, config_patches=patches)
+            with torch._functorch.config.patch(donated_buffer=False, enable_autograd_cache=False), torch._guards.tracing(torch._guards.TracingContext(mode)):
+                return compile_fx(own, shadows, inner_compile=self._inner, config_patches=patches, ignore_shape_env=True)
         except _NoneFits as none:
             smallest = none.smallest
         self._is_exact = True
