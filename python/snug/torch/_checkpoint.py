@@ -95,9 +95,9 @@ def set_checkpointed(module: torch.nn.Module, is_checkpointed: bool) -> None:
 class _Kept:
     """Bytes that a layer keeps for its backward part: storages, without parameters."""
 
-    def __init__(self, module: torch.nn.Module, device: torch.device) -> None:
+    def __init__(self, device: torch.device) -> None:
         self.device = device
-        self.own = storages(module.parameters(), device)
+        self.own: dict[int, int] = {}
         self.found: dict[int, int] = {}
         self.held: list[torch.Tensor] = []  # so that no storage takes the place of another
         self.inputs = 0
@@ -114,32 +114,36 @@ class _Kept:
 @contextmanager
 def _watched(modules: list[torch.nn.Module], device: torch.device) -> Iterator[list[_Kept]]:
     """What each layer keeps and takes, one layer at a time: nothing of it is kept while the model runs without gradients."""
-    found = [_Kept(module, device) for module in modules]
-    handles = []
+    found = [_Kept(device) for _ in modules]
+    before = [module.forward for module in modules]
 
-    def hook(kept: _Kept) -> Callable[..., None]:
-        def look(module: torch.nn.Module, args: Any, words: Any, _: Any) -> None:
-            kept.inputs = sum(storages([each for each in torch.utils._pytree.tree_leaves((args, words)) if isinstance(each, torch.Tensor) and each.is_floating_point()], device).values())
-            args, words = torch.utils._pytree.tree_map_only(torch.Tensor, lambda leaf: leaf.detach().requires_grad_(leaf.is_floating_point()), (args, words))
-            wait(device)
-            start = time.perf_counter()
-            with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(kept.pack, lambda nothing: nothing):
-                forward = module.__dict__.get(_ORIGINAL, module.forward)
-                result = forward(*args, **words)
-            wait(device)
-            kept.seconds = time.perf_counter() - start
-            del result
-            kept.held.clear()
+    def look(module: torch.nn.Module, kept: _Kept, args: Any, words: Any) -> None:
+        kept.own = storages(module.parameters(), device)  # within the call, in which FSDP2 has them whole
+        kept.inputs = sum(storages([each for each in torch.utils._pytree.tree_leaves((args, words)) if isinstance(each, torch.Tensor) and each.is_floating_point()], device).values())
+        args, words = torch.utils._pytree.tree_map_only(torch.Tensor, lambda leaf: leaf.detach().requires_grad_(leaf.is_floating_point()), (args, words))
+        wait(device)
+        start = time.perf_counter()
+        with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(kept.pack, lambda nothing: nothing):
+            result = module.__dict__[_ORIGINAL](*args, **words)
+        wait(device)
+        kept.seconds = time.perf_counter() - start
+        del result
+        kept.held.clear()
 
-        return look
+    def watching(module: torch.nn.Module, kept: _Kept, forward: Callable[..., Any]) -> Callable[..., Any]:
+        def watched(*args: Any, **words: Any) -> Any:
+            look(module, kept, args, words)
+            return forward(*args, **words)
 
-    for module, kept in zip(modules, found):
-        handles.append(module.register_forward_hook(hook(kept), with_kwargs=True))
+        return watched
+
+    for module, kept, forward in zip(modules, found, before):
+        module.forward = watching(module, kept, forward)  # type: ignore[method-assign]
     try:
         yield found
     finally:
-        for handle in handles:
-            handle.remove()
+        for module, forward in zip(modules, before):
+            module.forward = forward  # type: ignore[method-assign]
 
 
 def _step(model: Callable[..., Any], batch: Any, loss: Callable[[Any], Any] | None) -> None:

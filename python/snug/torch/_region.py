@@ -12,6 +12,7 @@ from .. import solve
 from .._errors import DoesNotFit, Error
 from ._joint import Joint
 from ._memory import shown
+from ._ranks import with_prices_of_first_rank
 from ._resident import Resident, count_resident
 
 
@@ -101,7 +102,8 @@ class RegionPlan:
             ("memory", shown(self.memory), ""),
             ("planned peak", shown(self.peak_bytes), f"forward {shown(self.forward_peak_bytes)}, backward {shown(self.backward_peak_bytes)}, update {shown(self.update_peak_bytes)}"),
             ("resident", shown(resident.total), f"parameters {shown(resident.parameters)}, gradients {shown(resident.gradients)}, states {shown(resident.states)}, "
-             f"buffers and inputs {shown(resident.buffers_and_inputs)}" + (f", libraries {shown(resident.libraries)}" if resident.libraries else "") + (f", other {shown(resident.other)}" if resident.other else "")),
+             f"buffers and inputs {shown(resident.buffers_and_inputs)}" + (f", libraries {shown(resident.libraries)}" if resident.libraries else "") + (f", other {shown(resident.other)}" if resident.other else "")
+             + (f", buckets {shown(resident.buckets)}" if resident.buckets else "")),
             ("kept", shown(self.report["crossing_bytes"]), f"{len(self.report['crossing'])} tensors from forward to backward"),
             ("run again", str(self.runs_again), f"{100 * self.overhead:.1f} % more time than keeping all: {self.milliseconds:.1f} ms predicted"),
         ]
@@ -133,7 +135,7 @@ def plan_region(backend: Any, joint: Joint, args: Sequence[Any], device: torch.d
     """
     memory = backend.memory
     resident, tangents = beside(backend, joint, args, device)
-    problem = with_bases(joint.problem(), resident.total, tangents, allowance, memory)
+    problem = with_bases(with_prices_of_first_rank(joint.problem()), resident.total, tangents, allowance, memory)
     if resident.update_peak > memory:
         peak = max(resident.update_peak, smallest_report(problem, backend.effort)["peak_bytes"])
         raise refusal(peak, f"{shown(memory)} does not hold the update: parameters, gradients, states and what {type(backend.optimizer).__name__}.step takes are "

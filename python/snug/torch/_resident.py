@@ -16,9 +16,10 @@ from .._errors import Error
 
 
 def storages(tensors: Iterable[Any], device: torch.device) -> dict[int, int]:
-    """Bytes by storage, of what lies on the device."""
+    """Bytes by storage, of what lies on the device. Of a tensor that is sharded (FSDP2), this rank's part."""
     found = {}
     for each in tensors:
+        each = getattr(each, "_local_tensor", each)
         if isinstance(each, torch.Tensor) and each.device.type == device.type and each.layout == torch.strided:
             storage = each.untyped_storage()
             found[storage._cdata] = storage.nbytes()
@@ -134,6 +135,16 @@ def library_bytes(device: torch.device) -> int:
         return 2 * (now() - start)
 
 
+def bucket_bytes() -> int:
+    """Of the DistributedDataParallel whose forward part runs: gradients lie in its buckets once more, unless they are views of them."""
+    if not torch.distributed.is_available():
+        return 0
+    wrapped = torch.nn.parallel.DistributedDataParallel._get_active_ddp_module()
+    if wrapped is None or wrapped.gradient_as_bucket_view:
+        return 0
+    return sum(each.nbytes for each in wrapped.parameters() if each.requires_grad)
+
+
 @dataclass
 class Resident:
     """Bytes on the device that are there through the whole step, by what they are."""
@@ -145,6 +156,8 @@ class Resident:
     #: What libraries keep for themselves in PyTorch's allocator.
     libraries: int = 0
     other: int = 0
+    #: Of DistributedDataParallel.
+    buckets: int = 0
     update_scratch: int = 0
     #: Of one gradient for every parameter that is trained.
     new_gradients: int = 0
@@ -156,7 +169,7 @@ class Resident:
 
     @property
     def total(self) -> int:
-        return self.parameters + self.buffers_and_inputs + self.gradients + self.states + self.libraries + self.other
+        return self.parameters + self.buffers_and_inputs + self.gradients + self.states + self.libraries + self.other + self.buckets
 
 
 def count_resident(inputs: Iterable[Any], optimizer: torch.optim.Optimizer | None, resident_bytes: int, grads: str, device: torch.device) -> Resident:
@@ -171,4 +184,4 @@ def count_resident(inputs: Iterable[Any], optimizer: torch.optim.Optimizer | Non
     there = sum(count for key, count in new.items() if grads == "accumulate" or key not in mine)
     update = update_bytes(optimizer, device) if optimizer is not None else Update()
     return Resident(sum(parameters.values()), sum(others.values()), there, update.states,
-                    library_bytes(device), resident_bytes, update.scratch, sum(new.values()))
+                    library_bytes(device), resident_bytes, bucket_bytes(), update.scratch, sum(new.values()))

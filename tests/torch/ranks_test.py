@@ -1,0 +1,116 @@
+"""Several ranks over gloo: the backend under DistributedDataParallel, checkpointing by layer under FSDP2.
+
+    python tests/torch/ranks_test.py     in an environment as for exact_test.py
+"""
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import torch
+import torch.multiprocessing as processes
+
+from exact_test import DEVICE, equal
+
+RANKS = 2
+
+
+def start(rank, work, store):
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=RANKS)
+    WORKS[work](rank)
+    torch.distributed.destroy_process_group()
+
+
+def part_of(rank, layers):
+    from layers_test import deep
+    model, batch = deep(layers)
+    return model, {key: value[rank::RANKS] for key, value in batch.items()}
+
+
+def tell(*words):
+    sys.stdout.write(" ".join(map(str, words)) + "\n")  # one write
+    sys.stdout.flush()
+
+
+def parallel(rank):
+    """DDP compiles a graph for each of its buckets."""
+    import snug.torch
+    from layers_test import gradients
+    model, batch = part_of(rank, 3)
+
+    def steps(backend):
+        torch._dynamo.reset()
+        run = torch.compile(torch.nn.parallel.DistributedDataParallel(model, bucket_cap_mb=1), backend=backend, dynamic=False)
+        for _ in range(3):  # buckets are laid out anew behind the first, and the memory is divided then
+            found = gradients(run, batch)
+        return found
+
+    def backend(memory):
+        return snug.torch.backend(memory, optimizer=torch.optim.AdamW(model.parameters()), graphs="several")
+
+    wanted = steps("aot_eager")
+    whole = backend("1GiB")
+    assert equal(wanted, steps(whole))
+    assert len(whole.plans) > 1
+    assert whole.plans[0].resident.buckets == sum(each.nbytes for each in model.parameters())
+    base, top = whole.plans[0].resident.total, max(plan.peak_bytes for plan in whole.plans)
+    less = backend(base + int(0.75 * (top - base)))
+    assert equal(wanted, steps(less))
+    assert max(plan.peak_bytes for plan in less.plans) <= less.memory
+    assert sum(plan.runs_again for plan in less.plans) > 0
+    tell(hash(str([plan.report["schedule"] for plan in less.plans])))
+
+
+def sharded(rank):
+    import snug.torch
+    from torch.distributed.fsdp import fully_shard
+    from layers_test import gradients
+    from snug.torch._checkpoint import layers_of
+    model, batch = part_of(rank, 4)
+    for each in layers_of(model).values():
+        fully_shard(each)
+    fully_shard(model)
+
+    def step():
+        return [each.to_local().clone() for each in gradients(model, batch)]
+
+    wanted = step()
+    model.zero_grad()
+    whole = snug.torch.checkpoint(model, batch, memory="4GiB")
+    assert whole.checkpointed == 0
+    plan = snug.torch.checkpoint(model, batch, memory=int(0.85 * whole.measured_bytes))
+    assert 0 < plan.checkpointed
+    assert plan.measured_bytes <= plan.memory
+    assert equal(wanted, step())
+    tell(plan.checkpointed)
+
+
+WORKS = {"parallel": parallel, "sharded": sharded}
+
+
+@unittest.skipIf(DEVICE == "cuda", "one device for two ranks")
+class Ranks(unittest.TestCase):
+    def run_all(self, work):
+        with tempfile.TemporaryDirectory() as folder:
+            done = subprocess.run([sys.executable, __file__, work, str(pathlib.Path(folder, "store"))], capture_output=True, text=True, timeout=900,
+                                  env={**os.environ, "PYTHONHASHSEED": "0"})
+        self.assertEqual(done.returncode, 0, done.stderr[-3000:])
+        lines = done.stdout.split()
+        self.assertEqual(len(lines), RANKS)
+        self.assertEqual(len(set(lines)), 1)  # equal plans
+
+    def test_the_backend_under_ddp(self):
+        self.run_all("parallel")
+
+    def test_layers_under_fsdp2(self):
+        self.run_all("sharded")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) == 3 and sys.argv[1] in WORKS:
+        processes.start_processes(start, args=(sys.argv[1], sys.argv[2]), nprocs=RANKS, start_method="spawn")
+    else:
+        unittest.main()
