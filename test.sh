@@ -35,7 +35,7 @@ test_torch() {
   build/torch/bin/pip install --quiet --requirement tests/torch/requirements.txt
   step "PyTorch models within budgets: bits, bytes, refusals"
   local test
-  for test in exact layers; do
+  for test in exact layers inductor ranks limit; do
     SNUG_LIBRARY="$PWD/build/release/libsnug_c.so" PYTHONPATH="$PWD/python:$PWD/tests/torch" XDG_CACHE_HOME="$PWD/build/release/cache" TRANSFORMERS_VERBOSITY=error \
       build/torch/bin/python "tests/torch/${test}_test.py"
   done

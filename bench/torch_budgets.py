@@ -105,7 +105,12 @@ def main():
 
     start = time.perf_counter()
     with torch.autocast(words.device, torch.bfloat16, enabled=words.bf16):
-        plan = snug.torch.plan(model, batch, optimizer=optimizer, differentiate="loss", grads=words.grads)
+        plan = snug.torch.plan(model, batch, optimizer=optimizer, differentiate="loss", grads=words.grads, memory=1 << 50)
+    resident = plan.region.resident
+    with snug.torch.measure(words.device) as there:
+        pass
+    # What the model has on the device and its graph does not: a second copy of rotary frequencies, say.
+    beside = there.start_bytes - before.start_bytes - resident.parameters - resident.buffers_and_inputs - (resident.gradients if words.grads == "accumulate" else 0)
     print(f"planned in {time.perf_counter() - start:.1f} s; smallest {plan.smallest_bytes}, keeping all {plan.keep_all_bytes}", flush=True)
     states = update_bytes(optimizer, torch.device(words.device)).states - before.start_bytes  # counted by the plan and not there; there and of no model
     rows = []
@@ -123,8 +128,8 @@ def main():
         print(name, planned, peak, flush=True)
 
     for share in map(float, words.shares.split(",")):
-        memory = plan.smallest_bytes + int(share * (plan.keep_all_bytes - plan.smallest_bytes))
-        backend = snug.torch.backend(memory, optimizer=optimizer, differentiate="loss", grads=words.grads)
+        memory = beside + plan.smallest_bytes + int(share * (plan.keep_all_bytes - plan.smallest_bytes))
+        backend = snug.torch.backend(memory, optimizer=optimizer, resident_bytes=beside, differentiate="loss", grads=words.grads)
         torch._dynamo.reset()
         add(f"snug {share}", torch.compile(model, backend=backend, dynamic=False), memory)
         if rows and backend.plans:
