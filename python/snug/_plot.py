@@ -8,7 +8,7 @@ from typing import Any
 _MIB = 1 << 20
 
 
-def _axes(ax: Any) -> Any:
+def axes(ax: Any) -> Any:
     if ax is not None:
         return ax
     try:
@@ -18,8 +18,15 @@ def _axes(ax: Any) -> Any:
     return pyplot.subplots()[1]
 
 
+def close(ax: Any) -> None:
+    """What was drawn is let go."""
+    from matplotlib import pyplot
+
+    pyplot.close(ax.figure)
+
+
 def prices(plan: Mapping[str, Any], ax: Any = None) -> Any:
-    ax = _axes(ax)
+    ax = axes(ax)
     rows = sorted(plan["prices"], key=lambda row: row["budget_bytes"])
     ax.step([row["budget_bytes"] / _MIB for row in rows], [row["step_seconds"] for row in rows], where="post", marker="o")
     ax.axvline(plan["budget_bytes"] / _MIB, linestyle="--", label="budget")
@@ -31,7 +38,7 @@ def prices(plan: Mapping[str, Any], ax: Any = None) -> Any:
 def memory(problem: Mapping[str, Any], schedule: Sequence[str], report: Mapping[str, Any], ax: Any = None) -> Any:
     if not report["valid"]:
         raise ValueError("the schedule is not valid: " + report["violations"][0])
-    ax = _axes(ax)
+    ax = axes(ax)
     costs = {op["id"]: op["cost"] for op in problem["ops"]}
     ends = [0.0]
     for name in schedule:
@@ -44,7 +51,7 @@ def memory(problem: Mapping[str, Any], schedule: Sequence[str], report: Mapping[
 
 
 def curve(found: Mapping[str, Any], ax: Any = None) -> Any:
-    ax = _axes(ax)
+    ax = axes(ax)
     points = found["points"]
     peaks = [point["peak_bytes"] for point in points]
     bounds = [point["lower_bound_cost"] / point["base_cost"] - 1 if point["base_cost"] > 0 else 0 for point in points]
@@ -56,7 +63,7 @@ def curve(found: Mapping[str, Any], ax: Any = None) -> Any:
 
 
 def placement(ranges: Mapping[str, Any], offsets: Any, ax: Any = None) -> Any:
-    ax = _axes(ax)
+    ax = axes(ax)
     from matplotlib.collections import PolyCollection
 
     boxes = [

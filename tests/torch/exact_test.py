@@ -3,6 +3,8 @@
     ./test.sh --torch                    makes the environment and runs this
     python tests/torch/exact_test.py     in an environment with PyTorch, transformers and peft; SNUG_LIBRARY names the library
 """
+import pathlib
+import tempfile
 import unittest
 import warnings
 
@@ -297,6 +299,7 @@ class Exact(unittest.TestCase):
         costs = [row["milliseconds"] for row in plan.price_list]
         self.assertEqual(costs, sorted(costs, reverse=True))
         self.assertIn("planned peak", str(plan))
+        self.check_page(plan)
         with self.assertRaises(snug.DoesNotFit) as caught:
             snug.torch.plan(case.model, case.batch, optimizer=case.optimizer, memory=plan.smallest_bytes - (1 << 20))
         error = caught.exception
@@ -308,6 +311,22 @@ class Exact(unittest.TestCase):
         piece = {key: value[: len(value) // halves] for key, value in case.batch.items()}
         backend = snug.torch.backend(plan.smallest_bytes - (1 << 20), optimizer=case.optimizer)
         loss_of(case.compiled(backend)(**piece)).backward()
+
+    def check_page(self, plan):
+        try:
+            import matplotlib
+        except ImportError:
+            return
+        matplotlib.use("Agg")
+        with tempfile.TemporaryDirectory() as folder:
+            plan.save_html(pathlib.Path(folder, "plan.html"))
+            page = pathlib.Path(folder, "plan.html").read_text()
+            with self.assertRaisesRegex(snug.Error, "cannot be written"):
+                plan.save_html(pathlib.Path(folder, "nowhere", "plan.html"))
+        self.assertEqual(page.count("<svg"), 2)
+        self.assertIn("planned peak", page)
+        self.assertNotIn("<script", page)
+        self.assertIn("&lt;svg", plan._repr_html_())
 
     def test_states_of_optimizers(self):
         """Counted before they exist, they are what they are when they do."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import html
+import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,6 +14,7 @@ from torch._dynamo.backends.common import aot_autograd
 
 from .. import solve
 from .._errors import DoesNotFit, Error, Way
+from . import _page
 from ._backend import Backend, without_gradients
 from ._compiled import device_of, joint_of
 from ._joint import Joint
@@ -54,6 +57,17 @@ class Plan:
         if self.estimated:
             lines.append(f"{len(self.estimated)} ops were not measured, but estimated: {', '.join(self.estimated[:3])}")
         return "\n".join(lines)
+
+    def to_html(self) -> str:
+        """One page: the text, memory over the step, the price list. Needs matplotlib."""
+        return _page.page(self)
+
+    def save_html(self, file: str | os.PathLike[str]) -> None:
+        _page.save(self, os.fspath(file))
+
+    def _repr_html_(self) -> str:
+        # A page of its own within the notebook's, whose styles it leaves alone.
+        return f'<iframe srcdoc="{html.escape(self.to_html())}" style="width:100%;height:60em;border:0"></iframe>'
 
 
 def call(model: Callable[..., Any], batch: Any) -> Any:
