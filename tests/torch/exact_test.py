@@ -313,10 +313,8 @@ class Exact(unittest.TestCase):
         loss_of(case.compiled(backend)(**piece)).backward()
 
     def check_page(self, plan):
-        try:
-            import matplotlib
-        except ImportError:
-            return
+        import matplotlib
+
         matplotlib.use("Agg")
         with tempfile.TemporaryDirectory() as folder:
             plan.save_html(pathlib.Path(folder, "plan.html"))

@@ -10,13 +10,13 @@ from torch.fx import GraphModule, Node
 
 from .._errors import Error
 from ._compiled import Compiled
-from ._fused import Fused
 from ._memory import bytes_of
 from ._prices import Prices
 from ._region import RegionPlan
 from ._share import divide
 
 MOST_SHAPES = 8
+OLDEST_INDUCTOR, NEWEST_INDUCTOR = (2, 15), (2, 15)
 
 
 def one_of(name: str, value: str, words: Sequence[str]) -> str:
@@ -44,6 +44,8 @@ class Backend:
         self.mode = one_of("mode", mode, ("exact", "inductor"))
         if self.mode == "inductor" and (self.count, self.graphs) != ("workspace", "one"):
             raise Error("unsupported", "mode", f'is "inductor" with count="{self.count}", graphs="{self.graphs}"', 'count="workspace" and graphs="one", or mode="exact"')
+        if self.mode == "inductor" and not OLDEST_INDUCTOR <= tuple(map(int, torch.__version__.split(".")[:2])) <= NEWEST_INDUCTOR:
+            raise Error("unsupported", "mode", f'is "inductor" under PyTorch {torch.__version__}, and Inductor was read for 2.15 only', 'mode="exact", or pip install torch==2.15.0')
         self.parts: list[Compiled] = []
         self.is_learning = False  # whether a graph has run that has no share of the memory yet
         self.order: list[Compiled] = []  # of the forward parts of this step
@@ -128,12 +130,19 @@ class _Region:
         if compiled is None:
             if len(self.compiled) == MOST_SHAPES:
                 raise Error("unsupported", "shapes", f"are new for the {MOST_SHAPES + 1}th time, and there is a plan for each", "pad batches to a few shapes")
-            kind = Fused if self.backend.mode == "inductor" else Compiled
-            compiled = self.compiled[key] = kind(self.backend, self.module, args)
+            compiled = self.compiled[key] = _kind(self.backend.mode)(self.backend, self.module, args)
         elif compiled.share != compiled.planned_share:
             self.backend.parts.remove(compiled)
             compiled = self.compiled[key] = Compiled(self.backend, self.module, args, compiled.share)
         return compiled(args)
+
+
+def _kind(mode: str) -> type[Compiled]:
+    if mode == "exact":
+        return Compiled
+    from ._fused import Fused  # some 30 MB that who does not use it does without
+
+    return Fused
 
 
 def _shape_of(value: Any) -> Any:

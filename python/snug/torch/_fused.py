@@ -33,7 +33,6 @@ from ._prices import Prices
 from ._region import Allowance, RegionPlan, plan_region, refusal
 from ._split import split
 
-OLDEST, NEWEST = (2, 15), (2, 15)
 ROUNDS = 3
 CLOSE = 0.97  # of the budget: no further round
 #: Of the time of an op that Inductor puts into a kernel with others: its way through memory is what mostly goes.
@@ -92,7 +91,7 @@ class Fused(Compiled):
     """`plan.report["schedule"]` is empty where the partition is PyTorch's."""
 
     def _compile(self, module: GraphModule, args: Sequence[Any]) -> Callable[..., Any]:
-        _check_versions()
+        _check_settings()
         self.partitioner = Partitioner(self._partition)
         patches = {"custom_partitioner_fn": self.partitioner}
         if inductor_config.fallback_random:
@@ -140,7 +139,6 @@ class Fused(Compiled):
 
         allowance = Allowance(waiting_bytes=backend.waiting_bytes(self._args))
         whole = plan_region(backend, joint, self._args, self.device, allowance, within=2**62)  # refuses what holds no update
-        whole.mode = "inductor"
         result = lowered(*parts, num_fwd_outputs, scratch_of)
         saved = [each for each in result[0].outputs[num_fwd_outputs:] if each is not None]
         schedule = {"schedule": [], "overhead": 0.0, "crossing": sorted({str(key) for key, _ in saved}), "crossing_bytes": sum(dict(saved).values())}
@@ -263,9 +261,7 @@ def _can_measure() -> bool:
     return not torch.autograd._profiler_enabled()
 
 
-def _check_versions() -> None:
-    if not OLDEST <= tuple(map(int, torch.__version__.split(".")[:2])) <= NEWEST:
-        raise Error("unsupported", "mode", f'is "inductor" under PyTorch {torch.__version__}, and Inductor was read for 2.15 only', 'mode="exact", or pip install torch==2.15.0')
+def _check_settings() -> None:
     if inductor_config.triton.cudagraphs:
         raise Error("unsupported", "mode", 'is "inductor" with CUDA graphs, which keep what their kernels ever allocated', "leave triton.cudagraphs off")
     if inductor_config.cpp_wrapper:
