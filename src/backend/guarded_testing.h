@@ -166,6 +166,10 @@ class GuardedBackend final : public Backend {
                                                      int32_t count) const override {
     return computes_->create_fused(spec, count);
   }
+  [[nodiscard]] std::unique_ptr<Kernel> create_row_program(
+      std::span<const RowNode> nodes) const override {
+    return computes_->create_row_program(nodes);
+  }
   [[nodiscard]] std::unique_ptr<Queue> create_queue() const override {
     return std::make_unique<GuardedQueue>(threads_);
   }

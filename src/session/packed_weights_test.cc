@@ -55,6 +55,10 @@ class Packing final : public Backend {
                                                      int32_t count) const override {
     return cpu_->create_fused(spec, count);
   }
+  [[nodiscard]] std::unique_ptr<Kernel> create_row_program(
+      std::span<const RowNode> nodes) const override {
+    return cpu_->create_row_program(nodes);
+  }
   [[nodiscard]] std::unique_ptr<Queue> create_queue() const override {
     return cpu_->create_queue();
   }

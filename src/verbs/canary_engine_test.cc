@@ -24,8 +24,11 @@ class Overrunning : public Backend {
   [[nodiscard]] int64_t storage_bytes(const TensorType& type) const override {
     return inner_->storage_bytes(type);
   }
+  // Every kernel runs by itself.
   [[nodiscard]] KernelChoice select(const NodeSpec& spec) const override {
-    return inner_->select(spec);
+    KernelChoice choice = inner_->select(spec);
+    choice.row_form = {};
+    return choice;
   }
   [[nodiscard]] std::unique_ptr<Queue> create_queue() const override {
     return inner_->create_queue();
