@@ -64,9 +64,9 @@ class CustomOp {
   /// Types of the outputs; throw snug::Error{shape_mismatch} for operands that do not go together.
   Shapes infer;
   /// Writes every element of every output; the same operands give the same bytes
-  /// (SessionOptions::repeats_own_ops looks). Throws nothing.
-  /// Runs on one thread, in which subnormal numbers count as zero (x86): a thread that it starts
-  /// inherits that.
+  /// (SessionOptions::repeats_own_ops looks). Where it throws, the call fails by the op's name,
+  /// with the code of a snug::Error, else `internal` (Session::step says what is left). Runs on one
+  /// thread, in which subnormal numbers count as zero (x86): a thread that it starts inherits that.
   std::function<void(const OpCall&)> run;
 
   // What it may say.

@@ -312,7 +312,7 @@ class Session {
   /// Updates so far.
   [[nodiscard]] int64_t updates() const;
   [[nodiscard]] const UpdateCounts& counts() const;
-  /// To go on from a checkpoint of your own, with its weights and states.
+  /// To go on from a checkpoint of your own, with its weights and states, which are written before.
   void set_counts(const UpdateCounts& counts);
   /// The scale of the next update.
   [[nodiscard]] const LossScale& loss_scale() const;
@@ -322,7 +322,10 @@ class Session {
 
   /// One update on at most batch_rows rows. Rows that cannot be (a label or an id out of range) are
   /// Error{bad_data}; weights and optimizer states are then as before, but running statistics of
-  /// batch norm may have moved. Throws Error{numeric} where the loss or the gradients
+  /// batch norm may have moved. So they are where an op of your own fails (CustomOp::run), unless
+  /// some weights had moved by then: of a session without max_grad_norm that trains the batch in
+  /// one piece each weight moves as soon as its gradient is there. Steps, evaluation and save() are
+  /// then Error{bad_config} until set_counts. Throws Error{numeric} where the loss or the gradients
   /// are not finite, unless a dynamic loss_scale has room to fall (StepResult::is_skipped): the
   /// weights are then lost, go back to what you saved.
   StepResult step(const RowSource& batch, const StepOptions& options = {});

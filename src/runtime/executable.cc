@@ -43,6 +43,14 @@ std::string fed_ids(const Graph& graph, NodeId node) {
   return names;
 }
 
+bool moves_weights(const Graph& graph, const Node& node) {
+  if (node.phase != Phase::update) return false;
+  return std::ranges::any_of(node.outputs, [&](ValueId output) {
+    const ValueKind kind = graph.value(storage_of(graph, output)).kind;
+    return kind == ValueKind::parameter || kind == ValueKind::state;
+  });
+}
+
 /// Where values lie in the block while the steps of a plan run, one after the other.
 class Places {
  public:
@@ -158,7 +166,8 @@ Executable::Executable(const Graph& graph, const Lowered& lowered, const plan::P
                           .last_of_program = i == apart ? last : -1,
                           .steps = 1,
                           .first_written = 0,
-                          .is_callers = is_callers});
+                          .is_callers = is_callers,
+                          .is_update = moves_weights(graph, graph.node(node))});
       node_names_.try_emplace(node, describe(graph, node) + fed_ids(graph, node));
     }
   }
@@ -253,14 +262,22 @@ void Executable::place_live_ranges(const plan::Plan& plan) {
   });
 }
 
+void Executable::fail(const Bound& bound, ErrorCode code, const std::string& what,
+                      const std::string& hint) const {
+  const Error failure(code, node_names_.at(bound.node), what, hint);
+  const auto is_update = [](const Bound& before) { return before.is_update; };
+  if (std::any_of(kernels_.data(), &bound, is_update)) throw FailedBehindUpdate(failure);
+  throw failure;
+}
+
 void Executable::fail(const Bound& bound, ErrorCode code) const {
-  const bool is_index = code == ErrorCode::bad_data;
-  throw Error(code, node_names_.at(bound.node),
-              "the kernel failed: " + (is_index ? std::string("an id or label is out of range")
-                                                : std::string(to_string(code))),
-              is_index ? "ids are below the rows of their table, labels below the classes (or "
-                         "-100 where they are an input); none is below 0"
-                       : "");
+  const bool is_index = code == ErrorCode::bad_data && !bound.is_callers;
+  fail(bound, code,
+       "the kernel failed: " + (is_index ? std::string("an id or label is out of range")
+                                         : std::string(to_string(code))),
+       is_index ? "ids are below the rows of their table, labels below the classes (or "
+                  "-100 where they are an input); none is below 0"
+                : "");
 }
 
 // An update of a run that trains is under no scope that stops it: it ends whole.
@@ -298,12 +315,12 @@ void Executable::run_again(const Bound& bound) {
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (code == ErrorCode::ok && std::ranges::equal(bytes_of(block_, outputs[i], buffer), first[i]))
       continue;
-    throw Error(ErrorCode::bad_config, node_names_.at(bound.node),
-                "the op gives other bytes when it runs again on the same operands, or does not "
-                "write all of its output " +
-                    std::to_string(i),
-                "let its kernel depend on its operands and attributes only (no counter, clock or "
-                "random numbers but those of random_key()): a plan may run it again");
+    fail(bound, ErrorCode::bad_config,
+         "the op gives other bytes when it runs again on the same operands, or does not "
+         "write all of its output " +
+             std::to_string(i),
+         "let its kernel depend on its operands and attributes only (no counter, clock or "
+         "random numbers but those of random_key()): a plan may run it again");
   }
 }
 
@@ -314,8 +331,8 @@ void Executable::run_watched(size_t kernel) {
   fence_.put_up(std::span(written_).subspan(bound.first_written, end - bound.first_written));
   run_and_wait(bound);
   if (fence_.first_changed()) {
-    throw Error(ErrorCode::internal, node_names_.at(bound.node),
-                "the kernel wrote beside its outputs", "please report this with the command");
+    fail(bound, ErrorCode::internal, "the kernel wrote beside its outputs",
+         "please report this with the command");
   }
 }
 
@@ -366,9 +383,9 @@ void Executable::run_poisoned() {
     run_watched(i);
     for (const ByteRange& range : dead) {
       if (!first_changed(block_, range, kPoison)) continue;
-      throw Error(ErrorCode::internal, node_names_.at(bound.node),
-                  "the kernel wrote to bytes of the arena that belong to nothing",
-                  "please report this with the command");
+      fail(bound, ErrorCode::internal,
+           "the kernel wrote to bytes of the arena that belong to nothing",
+           "please report this with the command");
     }
   }
 }

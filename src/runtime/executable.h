@@ -17,6 +17,7 @@
 #include "runtime/canary.h"
 #include "runtime/lowered.h"
 #include "runtime/resident_layout.h"
+#include "snug/error.h"
 
 namespace snug::runtime {
 
@@ -43,6 +44,13 @@ struct TraceRow {
 };
 struct Trace {
   IndexVector<TraceRow> rows;
+};
+
+/// A kernel failed behind one that moves a weight or its states, which stay moved unless they were
+/// told to skip.
+class FailedBehindUpdate : public Error {
+ public:
+  explicit FailedBehindUpdate(const Error& failure) : Error(failure) {}
 };
 
 class Executable {
@@ -84,6 +92,7 @@ class Executable {
     int32_t steps = 1;             // that run in it, if more than one with a node each
     size_t first_written = 0;      // of written_
     bool is_callers = false;       // an op that a program brought along
+    bool is_update = false;        // moves a weight or its states
   };
   void bind(const Graph& graph, const Lowered& lowered, const plan::Plan& plan,
             const ResidentLayout& residents, KernelCache& kernels);
@@ -93,6 +102,8 @@ class Executable {
   void run_again(const Bound& bound);
   void run_watched(size_t kernel);
   [[noreturn]] void fail(const Bound& bound, ErrorCode code) const;
+  [[noreturn]] void fail(const Bound& bound, ErrorCode code, const std::string& what,
+                         const std::string& hint) const;
 
   Queue& queue_;
   MemoryBlock& block_;

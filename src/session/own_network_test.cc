@@ -3,7 +3,12 @@
 // in one piece.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
 
 #include "session/testing.h"
 #include "snug/custom_op.h"
@@ -176,6 +181,108 @@ TEST(OwnNetwork, ops_of_ones_own_run_twice_where_they_are_looked_at) {
   poisoned.set_poisoning(true);
   EXPECT_NE(refusal([&] { (void)poisoned.evaluate(Data().rows()); }).find("part/odd]"),
             std::string::npos);
+}
+
+/// Two layers with an op between that copies, and whose gradient fails where it is told to.
+Network with_fragile_gradient(const std::shared_ptr<bool>& fails) {
+  const auto copying = [](const char* name, const std::function<void()>& before) {
+    CustomOp op;
+    op.name = name;
+    op.inputs = {"x"};
+    op.infer = [](std::span<const TensorType> in, const Attrs&) { return std::vector{in[0]}; };
+    op.run = [before](const OpCall& call) {
+      before();
+      std::ranges::copy(call.input<float>(0), call.output<float>().begin());
+    };
+    return op;
+  };
+  Network network("fragile", [](NetworkBuilder& b) {
+    const Tensor x = b.op1("copy", {linear(b, "first", b.input("x", {kWidth}), 8)});
+    const Tensor y = linear(b, "second", x, 4);
+    b.output("y", y);
+    b.minimize(b.weighted_mean(y * y));
+  });
+  CustomOp op = copying("copy", [] {});
+  op.gradient = [](const GradientCall& call) {
+    return std::vector{call.builder.op1("copy_gradient", {call.gradients[0]})};
+  };
+  network.add(std::make_shared<const CustomOp>(std::move(op)));
+  network.add(std::make_shared<const CustomOp>(copying("copy_gradient", [fails] {
+    if (*fails) throw Error(ErrorCode::bad_data, "the caller", "told to fail");
+  })));
+  return network;
+}
+
+std::map<std::string, std::vector<float>> values_of(const Session& session) {
+  std::map<std::string, std::vector<float>> values;
+  for (const TensorInfo& tensor : session.tensors())
+    values[tensor.name] = session.read(tensor.name);
+  return values;
+}
+
+void expect_failure(const std::function<void()>& call) {
+  const std::string text = refusal(call, ErrorCode::bad_data);
+  EXPECT_NE(text.find("copy_gradient] the kernel failed: bad_data"), std::string::npos) << text;
+}
+
+TEST(OwnNetwork, an_update_that_fails_half_way_is_not_gone_on_with) {
+  const auto fails = std::make_shared<bool>(false);
+  const Network network = with_fragile_gradient(fails);
+  const Data data;
+  const SessionOptions options = options_of();
+  Session session(network, options);
+  (void)session.step(data.rows());
+  const auto before = values_of(session);
+  *fails = true;
+  expect_failure([&] { (void)session.step(data.rows(), {.is_skipped = true}); });
+  EXPECT_EQ(values_of(session), before);  // a skipped update moves nothing
+  expect_failure([&] { (void)session.step(data.rows()); });
+  *fails = false;
+  EXPECT_NE(values_of(session), before);
+  const std::string folder = testing::TempDir() + "half";
+  for (const std::function<void()>& use : std::initializer_list<std::function<void()>>{
+           [&] { (void)session.step(data.rows()); }, [&] { (void)session.evaluate(data.rows()); },
+           [&] { session.predict(data.rows(), [](const OutputRows&) {}); },
+           [&] { session.save(folder); }}) {
+    const std::string text = refusal(use);
+    EXPECT_NE(text.find("[session] its last update failed when some weights had moved"),
+              std::string::npos)
+        << text;
+    EXPECT_NE(text.find("then set_counts"), std::string::npos) << text;
+  }
+  for (const auto& [name, values] : before) session.write(name, values);
+  session.set_counts({.drawn = 1, .schedule = 1, .optimizer = 1});
+  Session other(network, options);
+  (void)other.step(data.rows());
+  EXPECT_EQ(session.step(data.rows()).loss, other.step(data.rows()).loss);
+  EXPECT_EQ(values_of(session), values_of(other));
+}
+
+TEST(OwnNetwork, an_update_that_fails_before_weights_move_leaves_them) {
+  const Data data;
+  SessionOptions clipped = options_of();
+  clipped.max_grad_norm = 1;
+  SessionOptions split = options_of();
+  split.micro_batch_size = 4;
+  SessionOptions twice = clipped;
+  const Network whole = with_fragile_gradient(std::make_shared<bool>(false));
+  twice.memory = parse_memory(std::to_string(plan_network(whole, clipped).smallest_budget_bytes));
+  for (const SessionOptions& options : {clipped, split, twice}) {
+    const auto fails = std::make_shared<bool>(false);
+    const Network network = with_fragile_gradient(fails);
+    Session session(network, options);
+    Session other(network, options);
+    (void)session.step(data.rows());
+    (void)other.step(data.rows());
+    const auto before = values_of(session);
+    *fails = true;
+    expect_failure([&] { (void)session.step(data.rows()); });
+    *fails = false;
+    EXPECT_EQ(values_of(session), before);
+    EXPECT_EQ(session.updates(), 1);
+    EXPECT_EQ(session.step(data.rows()).loss, other.step(data.rows()).loss);
+    EXPECT_EQ(values_of(session), values_of(other));
+  }
 }
 
 // The mean of what a row has, of (rows, length).

@@ -126,6 +126,7 @@ Evaluation Session::Impl::run_eval(const RowSource& rows, const OutputSink& sink
                                    bool has_outputs_alone) {
   const Use use(*this);
   check_cancelled(planned->options);
+  check_whole();
   const int64_t micro_batch = planned->plan.micro_batch;
   check_filled(planned->facts.eval_coupling, rows.rows(), micro_batch);
   const size_t index = bucket_of(rows.length());
@@ -180,6 +181,7 @@ void Session::set_counts(const UpdateCounts& counts) {
                     std::to_string(counts.drawn) + " updates",
                 "give those of the session that was saved");
   impl_->counts = counts;
+  impl_->has_half_update = false;
 }
 
 const LossScale& Session::loss_scale() const { return impl_->loss_scale; }
@@ -206,6 +208,7 @@ void Session::set_loss_scale(const LossScale& scale) {
 void Session::Impl::feed(const RowSource& batch) {
   const SessionOptions& options = planned->options;
   check_cancelled(options);
+  check_whole();
   if (options.only_evaluation)
     throw Error(ErrorCode::bad_config, "only_evaluation", "the session has no training programs",
                 "omit only_evaluation");
@@ -242,9 +245,23 @@ double Session::Impl::gradients() {
 session::UpdateResult Session::Impl::update(const StepOptions& options) {
   has_prologue = false;
   return with_clean_gradients([&] {
-    return session::run_update(*engine, feeder, {.counts = counts, .loss_scale = loss_scale.value},
-                               planned->rule, kept_buffers, options);
+    try {
+      return session::run_update(*engine, feeder,
+                                 {.counts = counts, .loss_scale = loss_scale.value}, planned->rule,
+                                 kept_buffers, options);
+    } catch (const runtime::FailedBehindUpdate&) {
+      has_half_update = true;
+      throw;
+    }
   });
+}
+
+void Session::Impl::check_whole() const {
+  if (has_half_update)
+    throw Error(ErrorCode::bad_config, "session",
+                "its last update failed when some weights had moved and others had not",
+                "resume what you saved, or write weights and states that belong together and then "
+                "set_counts");
 }
 
 GradientResult Session::gradients(const RowSource& batch) {

@@ -149,6 +149,7 @@ void load(const std::string& path, bool is_model, Session& session) {
 
 void Session::save(const std::string& folder) {
   Impl& it = *impl_;
+  it.check_whole();
   it.engine->check_memory();
   if (const std::string bad = find_not_finite(); !bad.empty())
     throw Error(ErrorCode::numeric, folder, "nothing was saved: " + bad,

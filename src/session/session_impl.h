@@ -63,6 +63,8 @@ class Session::Impl {
   [[nodiscard]] double gradients();
   [[nodiscard]] session::UpdateResult update(const StepOptions& options);
   void drop_gradients();
+  /// Throws Error{bad_config} behind an update that failed half-way.
+  void check_whole() const;
   /// Behind an update: its counts, and the scale of the next.
   void count_update(bool is_skipped);
   void initialize(const std::string& weight, const runtime::ResidentLayout::Entry& entry);
@@ -81,6 +83,7 @@ class Session::Impl {
   UpdateCounts counts;
   LossScale loss_scale;
   bool has_prologue = false;  // what it makes is of the weights as they are
+  bool has_half_update = false;
 
  private:
   [[nodiscard]] size_t bucket_of(const Lengths& length) const;

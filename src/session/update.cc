@@ -74,9 +74,16 @@ UpdateResult run_update(Engine& engine, const BatchSource& batch, const UpdateSt
                         const UpdateRule& rule, const KeptBuffers& kept,
                         const StepOptions& options) {
   const bool has_two_passes = engine.plan().has_two_passes;
-  feed_rates(engine, start.counts, rule, options, has_two_passes || options.is_skipped);
+  const bool is_skipped = has_two_passes || options.is_skipped;
+  feed_rates(engine, start.counts, rule, options, is_skipped);
   kept.keep(engine);
-  UpdateResult result{.loss = run_pieces(engine, batch, start.counts.drawn, start.loss_scale)};
+  UpdateResult result;
+  try {
+    result.loss = run_pieces(engine, batch, start.counts.drawn, start.loss_scale);
+  } catch (const runtime::FailedBehindUpdate& failure) {
+    if (is_skipped) throw Error(failure);  // the weights are as before
+    throw;
+  }
   if (engine.update() != nullptr) engine.run(*engine.update());
   runtime::Executable& program = engine.train(engine.bucket_of(batch.length()));
   const runtime::Executable& updated = engine.update() != nullptr ? *engine.update() : program;

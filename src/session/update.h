@@ -67,6 +67,7 @@ struct UpdateStart {
   UpdateCounts counts = {};
   double loss_scale = 1;
 };
+/// Throws runtime::FailedBehindUpdate where some weights have moved and others have not.
 [[nodiscard]] UpdateResult run_update(Engine& engine, const BatchSource& batch,
                                       const UpdateStart& start, const UpdateRule& rule,
                                       const KeptBuffers& kept, const StepOptions& options = {});

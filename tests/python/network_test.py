@@ -326,6 +326,38 @@ class OwnOps(unittest.TestCase):
         for name, value in whole.state_dict().items():
             np.testing.assert_allclose(value, split.read(name), rtol=1e-4)
 
+    def test_a_kernel_that_raises_when_weights_have_moved_leaves_a_session_that_says_so(self):
+        fails = []
+
+        def backward(x, y, dy, dx):
+            if fails:
+                raise fails.pop()
+            dx[...] = dy
+
+        def copy(x, y):
+            y[...] = x
+
+        fragile = snug.Op("fragile", copy, inputs=["x"], backward=backward)
+        network = network_with(fragile, fragile)
+        for options, moves in ((dict(max_grad_norm=1.0), False), (dict(micro_batch_size=2), False), (dict(micro_batch_size=ROWS), True)):
+            session = self.learned(network, **options)
+            tensors = {tensor.name: session.read(tensor.name) for tensor in session.tensors()}
+            counts = session.counts
+            fails.append(ZeroDivisionError("by zero"))
+            with self.assertRaises(ZeroDivisionError):
+                session.step(self.rows)
+            self.assertEqual(session.counts, counts)
+            self.assertEqual(any((session.read(name) != value).any() for name, value in tensors.items()), moves)
+            if moves:
+                for use in (lambda: session.step(self.rows), lambda: session.evaluate(self.rows), lambda: session.predict(self.rows), lambda: session.save("none")):
+                    refused(self, "bad_config", "some weights had moved", use)
+                for name, value in tensors.items():
+                    session.write(name, value)
+                session.set_counts(*counts)
+            self.assertEqual(session.step(self.rows), (wanted := self.learned(network, **options)).step(self.rows))
+            for name, value in wanted.state_dict().items():
+                np.testing.assert_array_equal(value, session.read(name), err_msg=name)
+
     def test_what_a_kernel_raises_comes_out_and_the_session_goes_on(self):
         fails = []
 
