@@ -7,8 +7,9 @@ import threading
 
 from ._library import mapped_file, own_files
 
-# What the process may take beside while the numbers of two calls stay the same: a way to fit that one call names fits in the
-# next.
+# What the process may take beside while a verb runs is not known before; it has half of this or more. Told are whole multiples,
+# so that the numbers of two calls, and of two processes that do the same, are mostly the same: a way to fit that one names fits
+# in the next.
 _ROOM = 8 << 20
 
 _lock = threading.Lock()
@@ -35,11 +36,11 @@ def _resident_of(files: frozenset[str]) -> int:
 
 
 def host_bytes() -> int:
-    """With a little room, so that it is mostly the same from call to call."""
+    """With 4 to 12 MiB of room."""
     global _told
     files = own_files()  # it is loaded first
     now = resident_bytes() - _resident_of(files)
     with _lock:
         if not now <= _told <= now + 2 * _ROOM:
-            _told = now + _ROOM
+            _told = -(-(now + _ROOM // 2) // _ROOM) * _ROOM
         return _told

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The long runs of ./test.sh --all: 20 kills of a longer run and 100 of a short one (kills.py has more), every system call that can
 fail (tests/fault), BERT-mini and BERT-base at five budgets each under hard limits, ten minutes of random configurations, 500 odd
-tables and 300 odd networks (seed: the day, printed).
+tables and 300 odd networks, and ten minutes of configurations and networks in Python (seed: the day, printed).
 
 usage: run_all.py PATH_TO_SNUG
 """
@@ -84,4 +84,9 @@ if __name__ == "__main__":
     odd_networks = [pathlib.Path(common.SNUG).parent / "tests/random/odd_networks", "--seed", str(seed), "--count", "300"]
     for command in (random_configs, odd_tables, odd_networks):
         is_good = subprocess.run(command).returncode == 0 and is_good
+    python = dict(os.environ, SNUG_LIBRARY=str(pathlib.Path(common.SNUG).parent / "libsnug_c.so"), PYTHONPATH=str(HERE.parents[1] / "python"))
+    in_python = [sys.executable, HERE.parent / "random/random_configs.py", "--seed", str(seed), "--seconds", "300"]
+    is_good = subprocess.run(in_python, env=dict(python, SNUG=str(HERE.parent / "python/program.py"))).returncode == 0 and is_good
+    beside = ["/usr/bin/python3", HERE.parent / "random/random_in_python.py", "--seed", str(seed), "--configs", "40", "--networks", "300", "--seconds", "300"]
+    is_good = subprocess.run(beside, env=python).returncode == 0 and is_good
     sys.exit(not is_good)
