@@ -76,6 +76,9 @@ std::string train_verb(Call& call) {
     call.tell("evaluation",
               "{\"step\":" + std::to_string(step) + ",\"metrics\":" + to_json(metrics) + "}");
   };
+  options.callbacks.on_checkpoint = [&](int64_t step, const std::string& folder) {
+    call.tell("checkpoint", dumped({{"step", step}, {"folder", folder}}));
+  };
   return train_model(config, options).to_json();
 }
 

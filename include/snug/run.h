@@ -90,6 +90,8 @@ struct Callbacks {
   std::function<void(const PlanReport&)> on_plan;
   std::function<void(const UpdateLog&)> on_update;
   std::function<void(int64_t step, const EvalMetrics&)> on_evaluation;
+  /// The checkpoint of this update stands whole in the folder, which the next one replaces.
+  std::function<void(int64_t step, const std::string& folder)> on_checkpoint = {};
   std::function<void(const std::string&)> on_message;
   /// Each warning, once; on_message gets its text behind "warning: ", too.
   std::function<void(const Warning&)> on_warning = {};

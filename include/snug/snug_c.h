@@ -39,9 +39,9 @@ typedef struct snug_option {
 } snug_option;
 
 /* Told while a verb runs, in the thread that called: `kind` is "progress", "plan", "update",
- * "evaluation", "message", "warning", "notice" or "row" (of predict and tokenize), `json` one JSON
- * value. Another answer than 0 asks the verb to stop, as a signal asks the program: after the
- * present update, with a checkpoint. */
+ * "evaluation", "checkpoint", "message", "warning", "notice" or "row" (of predict and tokenize),
+ * `json` one JSON value. Another answer than 0 asks the verb to stop, as a signal asks the program:
+ * after the present update, with a checkpoint. */
 typedef int (*snug_event)(void* context, const char* kind, const char* json);
 
 /* inspect, plan, levers, train, evaluate, predict, explain, verify, merge, convert, export,

@@ -23,7 +23,9 @@ from ._verbs import convert, evaluate, explain, export, inspect, keys, levers, m
 
 
 def __getattr__(name: str) -> Any:
-    """snug.sklearn, which is imported where it is asked for."""
+    """snug.sklearn, which is imported where it is asked for, and __version__, which is the library's."""
+    if name == "__version__":
+        return version()["version"]
     if name == "sklearn":
         import importlib
 

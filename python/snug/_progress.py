@@ -46,6 +46,8 @@ class Reporter:
             return
         if kind == "evaluation":
             function(value["step"], value["metrics"])
+        elif kind == "checkpoint":
+            function(value["step"], value["folder"])
         else:
             function(value)
 

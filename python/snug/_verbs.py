@@ -65,12 +65,14 @@ def train(
     on_plan: _Call = None,
     on_update: _Call = None,
     on_evaluation: _Call = None,
+    on_checkpoint: _Call = None,
     on_message: _Call = None,
     **keys: Any,
 ) -> dict[str, Any]:
     """Trains into output_dir and returns the summary (docs/files.md, summary.json).
 
-    `on_plan(dict)`, `on_update(dict)`, `on_evaluation(step, dict)` and `on_message(str)` are called as it goes.
+    `on_plan(dict)`, `on_update(dict)`, `on_evaluation(step, dict)`, `on_checkpoint(step, folder)` (whole, until
+    the next one) and `on_message(str)` are called as it goes.
     KeyboardInterrupt, and whatever a callback raises, end it after the present update with a checkpoint, and are raised
     then; `resume=True` goes on to the same bits.
     """
@@ -83,6 +85,7 @@ def train(
         plan=None if on_plan is None else lambda answer: on_plan(answer["json"]),
         update=on_update,
         evaluation=on_evaluation,
+        checkpoint=on_checkpoint,
         message=on_message,
     )
 

@@ -243,6 +243,8 @@ TrainOutcome run_training(TrainingContext& training, RunState state,
     (void)training.session->measured_arena_bytes();  // throws where a byte was written astray
     log.keep(state);
     outcome.weights_sha256 = writer.save_last(state);
+    if (options.callbacks.on_checkpoint)
+      options.callbacks.on_checkpoint(state.step, training.folder.last());
   };
   // An evaluation that is owed belongs to the checkpoint that is archived.
   if (!state.owes_evaluation) writer.finish_archive();

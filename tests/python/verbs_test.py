@@ -1,6 +1,7 @@
 """The verbs in Python beside the program: the same files, bits and words; rows from memory; what stops a run."""
 import hashlib
 import html
+import importlib
 import json
 import os
 import pathlib
@@ -83,8 +84,12 @@ class Verbs(unittest.TestCase):
     def test_training_gives_the_programs_files_to_the_bit(self):
         done = self.program("train", **TINY, train_file=self.file, output_dir=self.folder / "theirs")
         self.assertEqual(done.returncode, 0, done.stderr)
-        updates, evaluations, plans = [], [], []
-        summary = snug.train(TINY, train_file=self.file, output_dir=self.folder / "ours", on_update=updates.append, on_plan=plans.append,
+        updates, evaluations, plans, checkpoints = [], [], [], []
+
+        def on_checkpoint(step, folder):
+            checkpoints.append((step, folder, (pathlib.Path(folder) / "model.safetensors").exists()))
+
+        summary = snug.train(TINY, train_file=self.file, output_dir=self.folder / "ours", on_update=updates.append, on_plan=plans.append, on_checkpoint=on_checkpoint, save_steps=4,
                              on_evaluation=lambda step, metrics: evaluations.append((step, metrics["rows"])))
         self.assertEqual(summary["weights_sha256"], json.loads(done.stdout)["weights_sha256"])
         self.assertEqual(summary["measured_arena_bytes"], summary["planned_arena_bytes"])
@@ -93,6 +98,7 @@ class Verbs(unittest.TestCase):
         self.assertGreater(len(ours), 4)
         self.assertEqual([each["step"] for each in updates], [1, 2, 3, 4, 5, 6])
         self.assertEqual(len(plans), 1)
+        self.assertEqual(checkpoints, [(step, str(self.folder / "ours/last"), True) for step in (4, 6)])
         self.assertEqual(evaluations[-1], (6, summary["final_metrics"]["rows"]))
         # What the model says.
         predict = dict(model=self.folder / "ours/last", test_file=self.file, memory="1GiB", threads=2)
@@ -115,6 +121,21 @@ class Verbs(unittest.TestCase):
             with self.assertRaises(snug.Error) as caught:
                 snug.train(TINY, train_file=rows, output_dir=self.folder / "bad")
             self.assertIn(part, str(caught.exception))
+
+    def test_rows_of_other_packages(self):
+        wanted = snug.train(TINY, train_file=self.file, output_dir=self.folder / "file")["weights_sha256"]
+        columns = {name: [row[name] for row in self.rows] for name in self.rows[0]}
+        missing = []
+        for package, make in (("pandas", lambda of: of.DataFrame(columns)), ("polars", lambda of: of.DataFrame(columns)), ("pyarrow", lambda of: of.table(columns)),
+                              ("datasets", lambda of: of.Dataset.from_dict(columns)), ("datasets", lambda of: of.Dataset.from_dict(columns).to_iterable_dataset())):
+            try:
+                rows = make(importlib.import_module(package))
+            except ImportError:
+                missing.append(package)
+                continue
+            self.assertEqual(snug.train(TINY, train_file=rows, output_dir=self.folder / f"{type(rows).__name__}-{package}")["weights_sha256"], wanted, package)
+        if missing:
+            common.not_run(self, f"{', '.join(sorted(set(missing)))} not installed")
 
     def test_errors_have_the_programs_words(self):
         wrong = (
@@ -193,6 +214,7 @@ class Verbs(unittest.TestCase):
         self.assertIn("learning_rate", names)
         self.assertEqual(names, [key["name"] for key in json.loads(common.run("help", "--json").stdout)["options"]])
         self.assertIn(snug.version()["version"], common.run("--version").stdout)
+        self.assertEqual(snug.__version__, snug.version()["version"])
 
 
 if __name__ == "__main__":
