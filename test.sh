@@ -21,6 +21,26 @@ export SNUG_NOT_RUN="$PWD/build/not_run.txt"
 mkdir -p build
 : >"$SNUG_NOT_RUN"
 step() { printf '\n== %s\n' "$*"; }
+# Whether the environment reaches PyPI; where it does not, that these tests are not run is said.
+reaches_pypi() {
+  local environment=$1 tests=$2
+  "$environment/bin/pip" download --quiet --no-deps --dest "$environment/reached" six==1.16.0 && return
+  echo "not run: PyPI cannot be reached: $tests" | tee -a "$SNUG_NOT_RUN"
+  return 1
+}
+# Whatever the python3 above had of them.
+test_python_packages() {
+  step "Python beside pandas, polars, PyArrow, datasets, scikit-learn, matplotlib, numba and mypy, under build/python"
+  tools/install_packages.sh torch
+  [ -x build/python/bin/python ] || /usr/bin/python3 -m venv build/python
+  reaches_pypi build/python tests/python || return 0
+  build/python/bin/pip install --quiet --requirement tests/python/requirements.txt
+  local test
+  for test in tests/python/*_test.py; do
+    SNUG="$PWD/build/release/snug" SNUG_LIBRARY="$PWD/build/release/libsnug_c.so" PYTHONPATH="$PWD/python:$PWD/tests/e2e" XDG_CACHE_HOME="$PWD/build/release/cache" \
+      build/python/bin/python "$test"
+  done
+}
 test_torch() {
   tools/install_packages.sh torch
   step "the library in C, for Python"
@@ -28,10 +48,7 @@ test_torch() {
   cmake --build build/release -j "$jobs" --target snug_c
   step "PyTorch, under build/torch: 6.5 GB, of which some 3 GB are loaded"
   [ -x build/torch/bin/python ] || /usr/bin/python3 -m venv build/torch
-  if ! build/torch/bin/pip download --quiet --no-deps --dest build/torch/reached six==1.16.0; then
-    echo "not run: PyPI cannot be reached: tests/torch" | tee -a "$SNUG_NOT_RUN"
-    return
-  fi
+  reaches_pypi build/torch tests/torch || return 0
   build/torch/bin/pip install --quiet --requirement tests/torch/requirements.txt
   step "PyTorch models within budgets: bits, bytes, refusals"
   local test
@@ -124,6 +141,7 @@ if [ "$all" -eq 1 ]; then
   cmake --build build/tsan -j "$jobs" --target "${threaded[@]/%/_test}" snug snug_cli
   TSAN_OPTIONS="suppressions=$PWD/tools/tsan.supp" \
     ctest --no-tests=error --test-dir build/tsan --output-on-failure -R "^($(IFS='|'; echo "${threaded[*]}")|package)\$"
+  test_python_packages
   test_torch
   step "costs: every kind of op that takes 1/250 of a step and 100 us or more within a factor of two of what it takes"
   for case in "mlp 256 128 --rounds 15" "bert-mini 32 128" "lstm 32 200" "resnet-56 64 1 --optim sgd" \

@@ -3,6 +3,7 @@ import ctypes
 import traceback
 import unittest
 
+import common
 import numpy as np
 import snug
 from networks import CLASSES, OPTIONS, ROWS, WIDTH, batch, digits, refused
@@ -310,6 +311,24 @@ class OwnOps(unittest.TestCase):
 
         address = ctypes.cast(kernel, ctypes.c_void_p).value
         own = snug.Op("squares", address, inputs=["x"], attributes={"factor": 1.0}, gradient=of_squares)
+        self.same(self.learned(network_with(None, lambda x: 3 * (x * x))), self.learned(network_with(own, lambda x: own(x, factor=3.0))))
+
+    def test_a_kernel_that_numba_has_compiled(self):
+        try:
+            import numba
+        except ImportError:
+            common.not_run(self, "numba is not installed")
+        from numba import types
+
+        @numba.cfunc(types.int64(types.voidptr, types.CPointer(types.voidptr), types.CPointer(types.voidptr), types.CPointer(types.int64), types.CPointer(types.float64), types.voidptr))
+        def kernel(_unused, inputs, outputs, dims, numbers, _scratch):
+            size = dims[2] * dims[3]
+            x, y = numba.carray(inputs[0], (size,), np.float32), numba.carray(outputs[0], (size,), np.float32)
+            for i in range(size):
+                y[i] = x[i] * x[i] * numbers[0]
+            return 0
+
+        own = snug.Op("squares", kernel.address, inputs=["x"], attributes={"factor": 1.0}, gradient=of_squares)
         self.same(self.learned(network_with(None, lambda x: 3 * (x * x))), self.learned(network_with(own, lambda x: own(x, factor=3.0))))
 
     def test_random_numbers_of_an_ops_own(self):
