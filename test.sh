@@ -50,12 +50,14 @@ test_torch() {
   [ -x build/torch/bin/python ] || /usr/bin/python3 -m venv build/torch
   reaches_pypi build/torch tests/torch || return 0
   build/torch/bin/pip install --quiet --requirement tests/torch/requirements.txt
-  step "PyTorch models within budgets: bits, bytes, refusals"
+  step "PyTorch models within budgets: bits, bytes, refusals; what transformers and datasets bring and load"
   local test
-  for test in exact layers inductor ranks limit; do
+  for test in exact huggingface layers inductor ranks limit; do
     SNUG_LIBRARY="$PWD/build/release/libsnug_c.so" PYTHONPATH="$PWD/python:$PWD/tests/torch" XDG_CACHE_HOME="$PWD/build/release/cache" TRANSFORMERS_VERBOSITY=error \
       build/torch/bin/python "tests/torch/${test}_test.py"
   done
+  step "a session beside PyTorch, numpy and pandas in one process, in turns and at once: the same losses, a step in 1.1 x"
+  SNUG_LIBRARY="$PWD/build/release/libsnug_c.so" PYTHONPATH=python XDG_CACHE_HOME="$PWD/build/release/cache" build/torch/bin/python bench/python_beside_torch.py --most 1.1
 }
 if [ "$torch" -eq 1 ] && [ "$all" -eq 0 ]; then
   test_torch
