@@ -7,12 +7,14 @@ dnf -y install --enablerepo=powertools ninja-build libicu-devel nettle-devel zli
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# NAME URL LIBRARY CMAKE_OPTIONS...: LIBRARY is the name up to ".so", or - for headers only.
+# NAME URL LIBRARY CMAKE_OPTIONS...: LIBRARY is the name up to ".so", or - for headers only. These versions are older than the
+# image's tools: CMake 4 takes their minimum versions only when told so, and GCC 13 and later include <cstdint> nowhere by chance.
 build() {
   local name=$1 url=$2 library=$3
   mkdir "$work/$name"
   curl -fsSL "$url" | tar -xz --strip-components 1 -C "$work/$name"
-  cmake -S "$work/$name" -B "$work/$name/build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=ON "${@:4}"
+  cmake -S "$work/$name" -B "$work/$name/build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=ON \
+    -DCMAKE_POLICY_VERSION_MINIMUM=3.5 -DCMAKE_CXX_FLAGS="-include cstdint" "${@:4}"
   cmake --build "$work/$name/build"
   cmake --install "$work/$name/build"
   [ "$library" = - ] || install -D -t "/usr/local/share/licenses/$library" "$work/$name"/LICENSE*
