@@ -2,6 +2,7 @@
 #include "compile/lower.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <set>
 #include <span>
@@ -299,11 +300,15 @@ Lowered lower_groups(const Graph& graph, OpGroups groups, const Backend& backend
                   UniqueLists(storages), UniqueLists(storages)};
   double seconds = 0;
   out.problem.ops.reserve(out.nodes_of_op.size());
+  std::map<uint64_t, plan::SharedRowwiseOp> rowwise_ops;  // by signature
   for (const std::vector<NodeId>& nodes : out.nodes_of_op) {
     plan::Op op = lower_op(graph, nodes, out, pieces, bench);
     ByRows rows;
     if (options.fuses_rows) rows = rows_of(graph, nodes, op, out, pieces, bench);
-    op.rowwise = std::move(rows.op);
+    // Equal ones are one in memory.
+    plan::SharedRowwiseOp& alike = rowwise_ops[op.signature];
+    if (*alike != rows.op) alike = std::move(rows.op);
+    op.rowwise = alike;
     out.nodes_by_rows.push_back(rows.nodes);
     if (runtime::is_program_by_itself(op, rows.nodes)) op.seconds -= rows.saved_seconds;
     seconds += op.seconds;

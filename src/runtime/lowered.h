@@ -25,7 +25,7 @@ struct Lowered {
 /// Whether the last nodes of an op are a row program wherever the op runs: they write over one
 /// another's results, so nothing has to be planned for it.
 [[nodiscard]] inline bool is_program_by_itself(const plan::Op& op, int32_t nodes_by_rows) {
-  return nodes_by_rows > 1 && op.rowwise.form.scratch_bytes <= op.scratch_bytes;
+  return nodes_by_rows > 1 && op.rowwise->form.scratch_bytes <= op.scratch_bytes;
 }
 
 }  // namespace snug::runtime

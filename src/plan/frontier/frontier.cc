@@ -17,7 +17,7 @@ namespace snug::plan {
 namespace {
 
 bool has_sums(const Op& op) { return op.fusion.kind != 0; }
-bool is_by_rows(const Op& op) { return op.rowwise.form.is_given(); }
+bool is_by_rows(const Op& op) { return op.rowwise->form.is_given(); }
 
 // Sums of one kernel; one that is no faster any more than a smaller one goes.
 std::vector<ScheduledPoint> with_sums(const Problem& problem, std::vector<ScheduledPoint> points) {

@@ -53,7 +53,7 @@ class RowFuser {
     const OpId id = schedule_[step];
     return problem_.ops[id];
   }
-  [[nodiscard]] bool is_by_rows(int32_t step) const { return op_at(step).rowwise.form.is_given(); }
+  [[nodiscard]] bool is_by_rows(int32_t step) const { return op_at(step).rowwise->form.is_given(); }
 
   // In use while the program runs.
   [[nodiscard]] int64_t bytes_of(const RowRun& run) const {
@@ -106,8 +106,8 @@ FusedSchedule with_rows_adjacent(const Problem& problem, FusedSchedule given) {
   for (size_t step = 0; step < given.schedule.size(); ++step) {
     const OpId id = given.schedule[step];
     const Op& op = problem.ops[id];
-    const bool is_by_rows = op.rowwise.form.is_given();
-    if (is_by_rows && op.rowwise.has_head) first = found.schedule.size();
+    const bool is_by_rows = op.rowwise->form.is_given();
+    if (is_by_rows && op.rowwise->has_head) first = found.schedule.size();
     const auto chain = std::span(found.schedule).subspan(first);
     const auto is_apart = [&](OpId other) {
       const Op& before = problem.ops[other];

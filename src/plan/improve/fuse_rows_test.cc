@@ -89,7 +89,7 @@ TEST(FuseRows, What_ops_hand_on_is_in_no_memory) {
 TEST(FuseRows, No_program_needs_more_than_the_schedule_has) {
   // The scratch of the program is more than what its ops need one after the other.
   Problem problem = chain(3);
-  for (Op& op : problem.ops) op.rowwise.form.scratch_bytes = kUnit / 2;
+  for (Op& op : problem.ops) op.rowwise.own().form.scratch_bytes = kUnit / 2;
   EXPECT_TRUE(point_of(problem).fused.empty());
   for (Op& op : problem.ops) op.scratch_bytes = kUnit;
   const ScheduledPoint point = point_of(problem);
@@ -130,7 +130,7 @@ TEST(FuseRows, A_small_op_in_between_runs_before) {
                 .may_recompute = false};
   problem.ops.insert(problem.ops.begin() + 2, fill);
   problem.ops[OpId(3)].inputs.push_back(constant);
-  problem.ops[OpId(3)].rowwise.form.inputs.push_back(0);
+  problem.ops[OpId(3)].rowwise.own().form.inputs.push_back(0);
   validate(problem);
   const ScheduledPoint given = measured(problem, given_order(problem), "given");
   const ScheduledPoint point = fused(problem, given, given.load_bytes);
@@ -171,13 +171,13 @@ TEST(FuseRows, What_may_be_written_over_an_operand_still_is) {
 
 TEST(FuseRows, What_another_kernel_makes_first_is_in_memory) {
   Problem problem = chain(3);
-  problem.ops[OpId(0)].rowwise.has_head = true;
+  problem.ops[OpId(0)].rowwise.own().has_head = true;
   const ScheduledPoint before = measured(problem, given_order(problem), "given");
   ScheduledPoint point = fused(problem, before, 3 * kUnit);
   ASSERT_EQ(programs_in(point.fused), 2);
   EXPECT_GE(plan_of(problem, point).steps[0].output_offsets[0], 0);
   EXPECT_EQ(check(problem, plan_of(problem, point)), std::vector<std::string>{});
-  problem.ops[OpId(1)].rowwise.has_head = true;
+  problem.ops[OpId(1)].rowwise.own().has_head = true;
   point = fused(problem, before, 3 * kUnit);
   EXPECT_EQ(point.fused, (FusedSteps{Fused::no, Fused::no, Fused::rows}));
 }
@@ -191,11 +191,12 @@ Problem with_rows(Problem problem, uint32_t seed) {
     if (one_of(4)) continue;
     const auto is_resident = [&](StorageId id) { return problem.storages[id].resident; };
     if (std::any_of(op.outputs.begin(), op.outputs.end(), is_resident)) continue;
-    op.rowwise = by_rows(problem, op, one_of(3) ? 8 : 16);
-    for (int64_t& bytes : op.rowwise.form.inputs) bytes = one_of(6) ? 0 : bytes;
-    for (int64_t& bytes : op.rowwise.form.outputs) bytes = one_of(8) ? 0 : bytes;
-    op.rowwise.form.scratch_bytes = one_of(4) ? 64 : 0;
-    op.rowwise.has_head = one_of(6);
+    RowwiseOp rows = by_rows(problem, op, one_of(3) ? 8 : 16);
+    for (int64_t& bytes : rows.form.inputs) bytes = one_of(6) ? 0 : bytes;
+    for (int64_t& bytes : rows.form.outputs) bytes = one_of(8) ? 0 : bytes;
+    rows.form.scratch_bytes = one_of(4) ? 64 : 0;
+    rows.has_head = one_of(6);
+    op.rowwise = std::move(rows);
   }
   return problem;
 }
@@ -244,13 +245,13 @@ TEST(FuseRows, A_plan_that_fuses_what_it_may_not_is_found) {
   other.ops[OpId(2)].rowwise = {};
   EXPECT_TRUE(is_found(other, good, "cannot run in a row program"));
   other = problem;
-  other.ops[OpId(2)].rowwise.has_head = true;
+  other.ops[OpId(2)].rowwise.own().has_head = true;
   EXPECT_TRUE(is_found(other, good, "cannot run in a row program"));
   other = problem;
-  other.ops[OpId(2)].rowwise.form.inputs[0] = 0;
+  other.ops[OpId(2)].rowwise.own().form.inputs[0] = 0;
   EXPECT_TRUE(is_found(other, good, "cannot run in a row program"));
   other = problem;
-  other.ops[OpId(1)].rowwise.form.outputs[0] = 0;
+  other.ops[OpId(1)].rowwise.own().form.outputs[0] = 0;
   EXPECT_TRUE(is_found(other, good, "in no memory"));
   other = problem;
   other.keep.push_back(StorageId(2));
@@ -278,14 +279,14 @@ TEST(FuseRows, Rows_that_make_no_sense_are_refused) {
     change(problem.ops[OpId(1)]);
     EXPECT_THROW(validate(problem), Error);
   };
-  refused([](Op& op) { op.rowwise.form.inputs.clear(); });
-  refused([](Op& op) { op.rowwise.form.outputs[0] = kUnit; });
-  refused([](Op& op) { op.rowwise.form.outputs[0] = -1; });
-  refused([](Op& op) { op.rowwise.form.grid.step = 0; });
-  refused([](Op& op) { op.rowwise.form.grid = {.rows = kRows, .step = 2, .grain = 3}; });
-  refused([](Op& op) { op.rowwise.form.threads = 0; });
-  refused([](Op& op) { op.rowwise.form.scratch_bytes = 1; });
-  refused([](Op& op) { op.rowwise.saved_seconds = 2; });
+  refused([](Op& op) { op.rowwise.own().form.inputs.clear(); });
+  refused([](Op& op) { op.rowwise.own().form.outputs[0] = kUnit; });
+  refused([](Op& op) { op.rowwise.own().form.outputs[0] = -1; });
+  refused([](Op& op) { op.rowwise.own().form.grid.step = 0; });
+  refused([](Op& op) { op.rowwise.own().form.grid = {.rows = kRows, .step = 2, .grain = 3}; });
+  refused([](Op& op) { op.rowwise.own().form.threads = 0; });
+  refused([](Op& op) { op.rowwise.own().form.scratch_bytes = 1; });
+  refused([](Op& op) { op.rowwise.own().saved_seconds = 2; });
 }
 
 }  // namespace

@@ -107,7 +107,7 @@ std::string to_json(const Problem& problem) {
                    {"signature", op.signature},
                    {"reuses", numbers_of(op.reuses)}});
     if (!op.parts.empty()) ops.back()["parts"] = op.parts;
-    if (op.rowwise.form.is_given()) ops.back()["rowwise"] = rowwise_json(op.rowwise);
+    if (op.rowwise->form.is_given()) ops.back()["rowwise"] = rowwise_json(*op.rowwise);
     if (op.fusion.kind == 0) continue;
     ops.back()["fusion"] = {{"kind", op.fusion.kind},
                             {"most", op.fusion.most},

@@ -16,6 +16,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -68,6 +69,30 @@ struct RowwiseOp {
   bool operator==(const RowwiseOp&) const = default;
 };
 
+/// One for all ops that are computed alike: a thousand steps of a recurrent net have few.
+class SharedRowwiseOp {
+ public:
+  SharedRowwiseOp() = default;
+  SharedRowwiseOp(RowwiseOp op)  // NOLINT: used like the value
+      : op_(op.form.is_given() ? std::make_shared<RowwiseOp>(std::move(op)) : nullptr) {}
+  const RowwiseOp& operator*() const {
+    static const RowwiseOp none;
+    return op_ ? *op_ : none;
+  }
+  const RowwiseOp* operator->() const { return &**this; }
+  /// A copy of this op's own, to be changed.
+  RowwiseOp& own() {
+    op_ = std::make_shared<RowwiseOp>(**this);
+    return *op_;
+  }
+  friend bool operator==(const SharedRowwiseOp& a, const SharedRowwiseOp& b) {
+    return a.op_ == b.op_ || *a == *b;
+  }
+
+ private:
+  std::shared_ptr<RowwiseOp> op_;  // null: not computed by rows
+};
+
 struct Op {
   std::string name;
   SharedText scope;  // "encoder.layer.3"; for reports
@@ -88,7 +113,7 @@ struct Op {
   /// in, outermost first.
   std::vector<int32_t> parts = {};
   Fusion fusion = {};
-  RowwiseOp rowwise = {};
+  SharedRowwiseOp rowwise = {};
   bool is_ordered = false;  // runs once, and in the listed order among all such ops
   GraphPart part = GraphPart::any;
   bool operator==(const Op&) const = default;

@@ -48,8 +48,8 @@ bool RowRunBuilder::add() {
   const int32_t step = first_ + steps_;
   if (std::cmp_greater_equal(step, schedule_.size())) return false;
   const Op& op = op_at(step);
-  const RowwiseForm& form = op.rowwise.form;
-  if (!form.is_given() || (steps_ > 0 && op.rowwise.has_head)) return false;
+  const RowwiseForm& form = op.rowwise->form;
+  if (!form.is_given() || (steps_ > 0 && op.rowwise->has_head)) return false;
   bool is_joined = steps_ == 0;
   for (size_t i = 0; i < op.inputs.size(); ++i) {
     const bool is_shared = program_.row_bytes(op.inputs[i].number()) > 0;
@@ -78,7 +78,7 @@ RowRun RowRunBuilder::run() const {
   std::map<StorageId, StorageId> place;  // of what is inside: what it would be written over
   for (int32_t step = first_; step <= last; ++step) {
     const Op& op = op_at(step);
-    const RowwiseForm& form = op.rowwise.form;
+    const RowwiseForm& form = op.rowwise->form;
     int64_t bytes = 0;
     int64_t saved = 0;
     for (size_t i = 0; i < op.inputs.size(); ++i) {
@@ -90,7 +90,7 @@ RowRun RowRunBuilder::run() const {
     std::vector<bool>& is_inside = run.is_inside.emplace_back();
     for (size_t i = 0; i < op.outputs.size(); ++i) {
       bytes += form.outputs[i];
-      is_inside.push_back(form.outputs[i] > 0 && !op.rowwise.has_head &&
+      is_inside.push_back(form.outputs[i] > 0 && !op.rowwise->has_head &&
                           !problem_.storages[op.outputs[i]].resident && reads_.of(step, i) <= last);
       if (form.outputs[i] > 0) near.push_back(op.outputs[i]);
       if (!is_inside.back()) continue;
@@ -113,13 +113,14 @@ RowRun RowRunBuilder::run() const {
       }
     }
     run.scratch_bytes += round_up(form.scratch_bytes, problem_.alignment);
-    run.saved_seconds.push_back(bytes == 0 ? 0
-                                           : op.rowwise.saved_seconds * static_cast<double>(saved) /
-                                                 static_cast<double>(bytes));
+    run.saved_seconds.push_back(bytes == 0
+                                    ? 0
+                                    : op.rowwise->saved_seconds * static_cast<double>(saved) /
+                                          static_cast<double>(bytes));
   }
   // The kernel before the rows has run by then.
-  run.scratch_bytes =
-      std::max(run.scratch_bytes, op_at(first_).rowwise.has_head ? op_at(first_).scratch_bytes : 0);
+  run.scratch_bytes = std::max(run.scratch_bytes,
+                               op_at(first_).rowwise->has_head ? op_at(first_).scratch_bytes : 0);
   return run;
 }
 

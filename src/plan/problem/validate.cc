@@ -79,7 +79,7 @@ void validate_fusion(const Problem& problem, const Op& op) {
 }
 
 void validate_rowwise(const Problem& problem, const Op& op) {
-  const RowwiseForm& form = op.rowwise.form;
+  const RowwiseForm& form = op.rowwise->form;
   if (!form.is_given()) return;
   if (form.inputs.size() != op.inputs.size() || form.outputs.size() != op.outputs.size())
     reject(op.name, "has another number of operands by rows");
@@ -95,7 +95,7 @@ void validate_rowwise(const Problem& problem, const Op& op) {
   if (form.grid.rows < 0 || form.grid.step < 1 || form.grid.grain < 1 ||
       form.grid.grain % form.grid.step != 0 || form.threads < 1)
     reject(op.name, "is cut into rows that cannot be");
-  const double saved = op.rowwise.saved_seconds;
+  const double saved = op.rowwise->saved_seconds;
   if (!std::isfinite(saved) || saved < 0 || saved > op.seconds)
     reject(op.name, "saves a time that it does not take");
   validate_bytes(problem, op.name + " (scratch, by rows)", form.scratch_bytes);
@@ -219,7 +219,7 @@ class PlanReplay {
       const Step& each = plan.steps[step];
       const Op& op = problem_.ops[each.op];
       const std::string place = "step " + std::to_string(step) + ": op '" + op.name + "' ";
-      const RowwiseOp& rows = op.rowwise;
+      const RowwiseOp& rows = *op.rowwise;
       std::vector<int64_t> inputs;
       std::vector<int64_t> outputs;
       std::vector<std::pair<int64_t, int64_t>> reuses;
@@ -249,7 +249,7 @@ class PlanReplay {
     for (const StorageId id : inside)
       program_scratch_[first] += round_up(program.buffer_bytes(id.number()), problem_.alignment);
     const Op& head = problem_.ops[plan.steps[first].op];
-    if (head.rowwise.has_head)
+    if (head.rowwise->has_head)
       program_scratch_[first] = std::max(program_scratch_[first], head.scratch_bytes);
     // Behind the program nobody reads it before it is made again.
     for (; step < plan.steps.size() && !inside.empty(); ++step) {
