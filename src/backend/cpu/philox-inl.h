@@ -94,33 +94,22 @@ HWY_INLINE PhiloxRow philox_row(uint64_t seed, uint32_t slot, uint32_t update, u
   return row;
 }
 
-/// The words of lanes_f32() / 2 consecutive counters, in order: `first`, then `second`.
-struct PhiloxWords {
-  hn::Vec<U32> first;
-  hn::Vec<U32> second;
+/// The four words of one counter a lane, each in the low half; what is in the high halves is no
+/// part of them.
+struct PhiloxLanes {
+  hn::Vec<U64> word0;
+  hn::Vec<U64> word1;
+  hn::Vec<U64> word2;
+  hn::Vec<U64> word3;
 };
 
-/// Lanes that philox_words() adds to a counter: even lanes hold the first half of the counters, odd
-/// lanes the second.
-HWY_INLINE hn::Vec<U64> philox_lanes() {
-  const U64 d;
-  const size_t half = hn::Lanes(d) / 2;
-  HWY_ALIGN uint64_t lanes[hn::MaxLanes(U64())];
-  for (size_t i = 0; i < half; ++i) {
-    lanes[2 * i] = i;
-    lanes[2 * i + 1] = half + i;
-  }
-  return hn::Load(d, lanes);
-}
-
-HWY_INLINE PhiloxWords philox_words(const PhiloxRow& row, hn::Vec<U64> lanes, uint64_t counter) {
+HWY_INLINE PhiloxLanes philox_counters(const PhiloxRow& row, hn::Vec<U64> counters) {
   const U64 d;
   const U32 du;
   const hn::Vec<U32> multiplier0 = hn::BitCast(du, hn::Set(d, kPhiloxMultiplier0));
   const hn::Vec<U32> multiplier1 = hn::BitCast(du, hn::Set(d, kPhiloxMultiplier1));
   // Round 0: only word 0 varies.
-  hn::Vec<U64> product0 =
-      hn::MulEven(hn::BitCast(du, hn::Add(hn::Set(d, counter), lanes)), multiplier0);
+  hn::Vec<U64> product0 = hn::MulEven(hn::BitCast(du, counters), multiplier0);
   hn::Vec<U64> word2 = hn::Xor(hn::ShiftRight<32>(product0), hn::Set(d, row.round0_word2));
   // Round 1: words 2 and 3 vary.
   hn::Vec<U64> product1 = hn::MulEven(hn::BitCast(du, word2), multiplier1);
@@ -143,10 +132,36 @@ HWY_INLINE PhiloxWords philox_words(const PhiloxRow& row, hn::Vec<U64> lanes, ui
     word1 = product1;
     word3 = product0;
   }
+  return {word0, word1, word2, word3};
+}
+
+/// The words of lanes_f32() / 2 consecutive counters, in order: `first`, then `second`.
+struct PhiloxWords {
+  hn::Vec<U32> first;
+  hn::Vec<U32> second;
+};
+
+/// Lanes that philox_words() adds to a counter: even lanes hold the first half of the counters, odd
+/// lanes the second.
+HWY_INLINE hn::Vec<U64> philox_lanes() {
+  const U64 d;
+  const size_t half = hn::Lanes(d) / 2;
+  HWY_ALIGN uint64_t lanes[hn::MaxLanes(U64())];
+  for (size_t i = 0; i < half; ++i) {
+    lanes[2 * i] = i;
+    lanes[2 * i + 1] = half + i;
+  }
+  return hn::Load(d, lanes);
+}
+
+HWY_INLINE PhiloxWords philox_words(const PhiloxRow& row, hn::Vec<U64> lanes, uint64_t counter) {
+  const U64 d;
+  const U32 du;
+  const PhiloxLanes all = philox_counters(row, hn::Add(hn::Set(d, counter), lanes));
   // Two words a lane, then both pairs of a counter side by side.
   const hn::Vec<U64> low_half = hn::Set(d, 0xFFFFFFFFU);
-  const hn::Vec<U64> words01 = hn::Or(hn::And(word0, low_half), hn::ShiftLeft<32>(word1));
-  const hn::Vec<U64> words23 = hn::Or(hn::And(word2, low_half), hn::ShiftLeft<32>(word3));
+  const hn::Vec<U64> words01 = hn::Or(hn::And(all.word0, low_half), hn::ShiftLeft<32>(all.word1));
+  const hn::Vec<U64> words23 = hn::Or(hn::And(all.word2, low_half), hn::ShiftLeft<32>(all.word3));
   return {hn::BitCast(du, hn::InterleaveLower(d, words01, words23)),
           hn::BitCast(du, hn::InterleaveUpper(d, words01, words23))};
 }
