@@ -98,8 +98,7 @@ double place_of(DType dtype) {
 // What lies between the products of these kernels is rounded to bf16 before it is multiplied; the
 // others compute in f32.
 double epsilon_of(const std::string& kernel) {
-  const bool rounds =
-      kernel == "simd:attention_bf16_products" || kernel == "simd:attention_grad_bf16_products";
+  const bool rounds = kernel.ends_with("_bf16_products") || kernel.ends_with("_bf16_tiles");
   return rounds ? 0x1p-9 : kEpsilonF32;
 }
 

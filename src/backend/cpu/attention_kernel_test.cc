@@ -150,11 +150,12 @@ std::vector<double> resize(const std::vector<double>& x, const Size& from, int64
   return y;
 }
 
-void check_padding(int64_t window, const std::function<OneKernel(const OneKernel&)>& stored) {
-  const Size tight{1, 37, 2, 20};
+void check_padding(int64_t columns, int64_t window,
+                   const std::function<OneKernel(const OneKernel&)>& stored) {
+  const Size tight{1, 37, 2, columns};
   for (const int64_t padded_tokens : {48, 128, 300}) {
     SCOPED_TRACE(padded_tokens);
-    const Size padded{1, padded_tokens, 2, 20};
+    const Size padded{1, padded_tokens, 2, columns};
     const OneKernel one = stored(forward(tight, 0.1, {}, window));
     std::vector<double> mask(static_cast<size_t>(padded_tokens), 0);
     std::fill_n(mask.begin(), tight.tokens, 1.0);
@@ -175,20 +176,70 @@ void check_padding(int64_t window, const std::function<OneKernel(const OneKernel
 }
 
 TEST(Attention_kernel, Padding_changes_no_bit) {
-  for (const int64_t window : {0, 9, 80}) {
-    check_padding(window, [](const OneKernel& one) { return one; });
-    check_padding(window, [](const OneKernel& one) { return in_16_bits(one); });
+  for (const int64_t columns : {20, 33, 64}) {
+    for (const int64_t window : {0, 9, 80}) {
+      check_padding(columns, window, [](const OneKernel& one) { return one; });
+      check_padding(columns, window, [](const OneKernel& one) { return in_16_bits(one); });
+    }
   }
 }
 
+// The samples [first, first + count) of a tensor whose first axis is that of samples.
+std::vector<double> samples_of(const std::vector<double>& x, int64_t samples, int64_t first,
+                               int64_t count) {
+  const int64_t size = std::ssize(x) / samples;
+  return {x.begin() + first * size, x.begin() + (first + count) * size};
+}
+
+// One op on all samples of `size`, and on those of a part of them.
+void check_part(const OneKernel& whole, const KernelOutputs& outputs, const Size& size,
+                int64_t first, int64_t count) {
+  OneKernel part(whole.op, whole.attrs);
+  for (size_t i = 0; i < whole.data.size(); ++i) {
+    if (!whole.types.has(i)) {
+      part.add_absent();
+    } else if (whole.types[i].dtype == DType::i64) {  // seed, update, first slot
+      part.add(whole.types[i],
+               {whole.data[i][0], whole.data[i][1], whole.data[i][2] + static_cast<double>(first)});
+    } else {
+      TensorType type = whole.types[i];
+      type.shape[0] = count;
+      part.add(type, samples_of(whole.data[i], size.samples, first, count));
+    }
+  }
+  const KernelOutputs found = run_on_cpu(part, 2);
+  for (size_t i = 0; i < outputs.size(); ++i)
+    EXPECT_TRUE(found[i] == samples_of(outputs[i], size.samples, first, count)) << "output " << i;
+}
+
+TEST(Attention_kernel, Micro_batches_change_no_bit) {
+  for_each_target([](const std::string& target) {
+    SCOPED_TRACE(target);
+    for (const int64_t columns : {20, 40, 64}) {
+      const Size size{5, 140, 2, columns};
+      const OneKernel one = in_16_bits(forward(size, 0.1, prefix_mask(size, 133)));
+      const KernelOutputs outputs = run_on_cpu(one, 2);
+      const OneKernel grad =
+          backward(one, outputs, in_16_bits(OneKernel("").add_normal(one.types[0].shape)).data[0]);
+      const KernelOutputs gradients = run_on_cpu(grad, 2);
+      for (const auto& [first, count] : {std::pair(0, 2), std::pair(2, 3), std::pair(4, 1)}) {
+        check_part(one, outputs, size, first, count);
+        check_part(grad, gradients, size, first, count);
+      }
+    }
+  });
+}
+
 TEST(Attention_kernel, Not_a_number_is_not_hidden) {
-  const Size size{1, 20, 1, 8};
   for_each_target([&](const std::string& target) {
     SCOPED_TRACE(target);
-    for (OneKernel one : {forward(size, 0, {}), in_16_bits(forward(size, 0, {}))}) {
-      one.data[1][5 * 8 + 2] = std::nan("");
-      const KernelOutputs outputs = run_on_cpu(one, 1);
-      for (const double o : outputs[0]) EXPECT_TRUE(std::isnan(o));
+    for (const int64_t columns : {8, 40}) {
+      const Size size{1, 20, 1, columns};
+      for (OneKernel one : {forward(size, 0, {}), in_16_bits(forward(size, 0, {}))}) {
+        one.data[1][static_cast<size_t>(5 * columns + 2)] = std::nan("");
+        const KernelOutputs outputs = run_on_cpu(one, 1);
+        for (const double o : outputs[0]) EXPECT_TRUE(std::isnan(o));
+      }
     }
   });
 }
@@ -269,18 +320,25 @@ std::string chosen_kernel(const OneKernel& one) {
   return make_cpu_backend({.threads = 2, .profile = default_profile()})->select(one.spec()).kernel;
 }
 
-TEST(Attention_kernel, Products_are_of_bf16_where_instructions_and_types_are) {
-  const OneKernel plain = forward({1, 5, 1, 8}, 0, {});
-  const OneKernel narrow = in_16_bits(plain);
-  const OneKernel grad = backward(narrow, {{}, {}}, {});
+TEST(Attention_kernel, Products_are_of_bf16_where_instructions_types_and_width_are) {
   for_each_target([&](const std::string& target) {
     SCOPED_TRACE(target);
-    const bool has_them = target == "AVX3" && has_bf16_products();
-    const std::string suffix = has_them ? "_products" : "";
-    EXPECT_EQ(chosen_kernel(narrow), "simd:attention_bf16" + suffix);
-    EXPECT_EQ(chosen_kernel(grad), "simd:attention_grad_bf16" + suffix);
-    EXPECT_EQ(chosen_kernel(plain), "simd:attention");
-    EXPECT_EQ(chosen_kernel(in_16_bits(plain, DType::f16)), "simd:attention_f16");
+    const std::string on_vectors = target == "AVX3" && has_bf16_products() ? "_products" : "";
+    const std::string on_tiles = target == "AVX3" && has_bf16_tiles() ? "_tiles" : on_vectors;
+    // Whatever the length, since rows have the same bits in shorter and longer batches.
+    for (const int64_t tokens : {1, 5, 600}) {
+      for (const int64_t columns : {8, 31, 32, 64, 300}) {
+        SCOPED_TRACE(columns);
+        const OneKernel plain = forward({1, tokens, 1, columns}, 0, {});
+        const OneKernel narrow = in_16_bits(plain);
+        const std::string& suffix = columns < 32 ? on_vectors : on_tiles;
+        EXPECT_EQ(chosen_kernel(narrow), "simd:attention_bf16" + suffix);
+        EXPECT_EQ(chosen_kernel(backward(narrow, {{}, {}}, {})),
+                  "simd:attention_grad_bf16" + suffix);
+        EXPECT_EQ(chosen_kernel(plain), "simd:attention");
+        EXPECT_EQ(chosen_kernel(in_16_bits(plain, DType::f16)), "simd:attention_f16");
+      }
+    }
   });
 }
 
@@ -294,16 +352,87 @@ TEST(Attention_kernel, Products_of_bf16_agree_with_the_reference) {
   check_bf16(odd, 0.2, prefix_mask(odd, 129));
   const Size several_blocks{2, 300, 1, 5};
   check_bf16(several_blocks, 0.1, prefix_mask(several_blocks, 290));
+  const Size several_blocks_of_64{2, 300, 1, 64};
+  check_bf16(several_blocks_of_64, 0.1, prefix_mask(several_blocks_of_64, 290));
+  check_bf16(several_blocks_of_64, 0, prefix_mask(several_blocks_of_64, 70));
   const Size wide{1, 135, 1, 200};
   check_bf16(wide, 0.5, {});
+  check_bf16({1, 40, 1, 256}, 0, {});
+}
+
+// Sizes that fill tiles, and those that just do not.
+TEST(Attention_kernel, Products_on_tiles_agree_with_the_reference) {
+  if (!has_bf16_tiles()) GTEST_SKIP() << "this processor has none";
+  for (const int64_t tokens : {16, 31, 32, 33, 127, 128, 257})
+    check_bf16({2, tokens, 2, 64}, 0, {});
+  for (const int64_t columns : {32, 34, 63, 65, 96, 128, 129})
+    check_bf16({1, 70, 2, columns}, 0, {});
+  const Size size{2, 257, 2, 64};
+  check_bf16(size, 0.2, prefix_mask(size, 257));
+  check_bf16(size, 0.2, prefix_mask(size, 129), 40);
+}
+
+// What no query sees is not read, whatever is there: keys behind the last visible one, and other
+// samples, whose rows come next in memory.
+TEST(Attention_kernel, What_lies_behind_the_rows_of_a_sample_changes_no_bit) {
+  for_each_target([](const std::string& target) {
+    SCOPED_TRACE(target);
+    for (const int64_t columns : {8, 33, 64}) {
+      SCOPED_TRACE(columns);
+      const Size size{2, 45, 2, columns};
+      std::vector<double> mask(2 * 45, 1);
+      std::fill(mask.begin() + 37, mask.begin() + 45, 0.0);
+      const OneKernel one = in_16_bits(forward(size, 0.1, mask));
+      const KernelOutputs outputs = run_on_cpu(one, 1);
+      const OneKernel grad =
+          backward(one, outputs, in_16_bits(OneKernel("").add_normal(one.types[0].shape)).data[0]);
+      const KernelOutputs gradients = run_on_cpu(grad, 1);
+      const auto plant = [&](OneKernel planted, std::initializer_list<size_t> operands) {
+        const auto row = static_cast<size_t>(2 * columns);
+        for (const size_t i : operands) {
+          std::vector<double>& x = planted.data[i];
+          if (i == 1 || i == 2) std::fill_n(x.begin() + 37 * row, 8 * row, std::nan(""));
+          std::fill(x.begin() + 45 * row, x.end(), i == 0 ? HUGE_VAL : std::nan(""));
+        }
+        return run_on_cpu(planted, 1);
+      };
+      const auto expect_first_sample = [](const KernelOutputs& found, const KernelOutputs& want) {
+        for (size_t i = 0; i < want.size(); ++i)
+          EXPECT_TRUE(samples_of(found[i], 2, 0, 1) == samples_of(want[i], 2, 0, 1)) << i;
+      };
+      expect_first_sample(plant(one, {0, 1, 2}), outputs);
+      expect_first_sample(plant(grad, {0, 1, 2, 3, 5}), gradients);
+    }
+  });
+}
+
+// Scores of thousands: a softmax that is 1 at one key, with nothing to overflow.
+TEST(Attention_kernel, Large_scores_stay_finite_in_bf16) {
+  for_each_target([](const std::string& target) {
+    SCOPED_TRACE(target);
+    for (const int64_t columns : {8, 64}) {
+      OneKernel one = in_16_bits(forward({1, 70, 1, columns}, 0, {}));
+      for (double& q : one.data[0]) q *= 4096;
+      const KernelOutputs outputs = run_on_cpu(one, 1);
+      const KernelOutputs want = run_on_reference(one);
+      EXPECT_LT(distance(outputs[0], want[0]), 1e-2);
+      EXPECT_LT(distance(outputs[1], want[1]), 1e-5);
+      const KernelOutputs gradients = run_on_cpu(backward(one, outputs, one.data[2]), 1);
+      for (const std::vector<double>& gradient : gradients) {
+        for (const double value : gradient) EXPECT_TRUE(std::isfinite(value));
+      }
+    }
+  });
 }
 
 TEST(Attention_kernel, Windows_of_bf16_agree_with_the_reference) {
   if (!has_bf16_products()) GTEST_SKIP() << "this processor has none";
-  const Size several_blocks{2, 600, 1, 8};
-  for (const int64_t window : {1, 64, 100, 700}) {
-    check_bf16(several_blocks, 0, {}, window);
-    check_bf16(several_blocks, 0.1, prefix_mask(several_blocks, 410), window);
+  for (const int64_t columns : {8, 48}) {
+    const Size several_blocks{2, 600, 1, columns};
+    for (const int64_t window : {1, 64, 100, 700}) {
+      check_bf16(several_blocks, 0, {}, window);
+      check_bf16(several_blocks, 0.1, prefix_mask(several_blocks, 410), window);
+    }
   }
   check_bf16({1, 50, 1, 32}, 0, {}, 9);  // one block of keys
 }
@@ -317,22 +446,24 @@ TEST(Attention_kernel, Where_every_key_is_masked_all_is_zero_in_bf16) {
   }
 }
 
-// The kernel on copies has the scratch that budgets were found with.
+// The kernel on copies has the scratch that budgets were found with. A tile has 32 rows, so what
+// runs on tiles needs as much for fewer tokens as for so many.
 TEST(Attention_kernel, Products_of_bf16_need_no_more_scratch) {
   const auto backend = make_cpu_backend({.threads = 2, .profile = default_profile()});
   for (const int64_t tokens : {1, 2, 15, 17, 64, 65, 128, 129, 400}) {
     for (const int64_t columns : {1, 2, 5, 16, 33, 64, 80, 130}) {
       for (const int64_t window : {0, 1, 70}) {
         SCOPED_TRACE(std::to_string(tokens) + " tokens, " + std::to_string(columns) + " columns");
-        const OneKernel one = forward({2, tokens, 2, columns}, 0, {}, window);
-        const auto scratch = [&](DType half) {
+        const auto scratch = [&](DType half, int64_t length) {
+          const OneKernel one = forward({2, length, 2, columns}, 0, {}, window);
           const OneKernel narrow = in_16_bits(one, half);
           const OneKernel grad = backward(narrow, {{}, {}}, {});
           return std::pair(backend->select(narrow.spec()).scratch_bytes,
                            backend->select(grad.spec()).scratch_bytes);
         };
-        const auto products = scratch(DType::bf16);
-        const auto copies = scratch(DType::f16);
+        const bool has_tiles = has_bf16_tiles() && columns >= 32;
+        const auto products = scratch(DType::bf16, tokens);
+        const auto copies = scratch(DType::f16, has_tiles ? std::max<int64_t>(tokens, 32) : tokens);
         EXPECT_LE(products.first, copies.first);
         EXPECT_LE(products.second, copies.second);
       }

@@ -31,9 +31,16 @@ struct Bf16AttentionData {
   return (shape.columns + 1) / 2;
 }
 
+/// The blocks of forward_blocks(), where the processor multiplies pairs on vectors.
+[[nodiscard]] inline AttentionBlocks bf16_forward_blocks(const AttentionShape& shape) {
+  AttentionBlocks blocks = forward_blocks(shape);
+  blocks.packed_columns = 2 * column_pairs(shape);
+  return blocks;
+}
+
 struct Bf16ForwardScratch {
-  Bf16ForwardScratch(const AttentionShape& shape, const AttentionBlocks& b, float* memory)
-      : Bf16ForwardScratch(shape, b, AttentionScratch(memory)) {}
+  Bf16ForwardScratch(const AttentionBlocks& b, float* memory)
+      : Bf16ForwardScratch(b, AttentionScratch(memory)) {}
   AttentionBlocks blocks;
   uint32_t* keys;     // K^T, packed
   uint32_t* values;   // V, packed
@@ -46,12 +53,12 @@ struct Bf16ForwardScratch {
   int64_t floats;
 
  private:
-  Bf16ForwardScratch(const AttentionShape& shape, const AttentionBlocks& b, AttentionScratch part)
+  Bf16ForwardScratch(const AttentionBlocks& b, AttentionScratch part)
       : blocks(b),
-        keys(reinterpret_cast<uint32_t*>(part.take(column_pairs(shape) * b.keys))),
+        keys(reinterpret_cast<uint32_t*>(part.take(b.packed_columns / 2 * b.keys))),
         values(reinterpret_cast<uint32_t*>(part.take(b.keys / 2 * b.padded_columns))),
         queries(reinterpret_cast<uint16_t*>(
-            part.take(std::min(b.tile, b.queries) * column_pairs(shape)))),
+            part.take(std::min(b.tile, b.queries) * (b.packed_columns / 2)))),
         limits(part.take(b.keys)),
         scores(part.take_scores(b)),
         sums(part.take(b.queries * b.padded_columns)),
@@ -106,13 +113,34 @@ struct Bf16GradScratch {
         floats(part.used_floats()) {}
 };
 
+/// Queries [first, first + count) of one head of one sample; `next` is the offset of the head that
+/// the thread works on next, or -1. `memory` is a Bf16ForwardScratch.
+using Bf16AttentionUnit = void (*)(const AttentionShape& shape, const AttentionBlocks& blocks,
+                                   const Bf16AttentionData& data, int64_t sample, int64_t head,
+                                   int64_t first, int64_t count, int64_t next, float* memory);
+/// One head of one sample.
+using Bf16AttentionGradUnit = void (*)(const AttentionShape& shape, const Bf16AttentionData& data,
+                                       int64_t sample, int64_t head, float* memory);
+
 /// Answer for CpuKernelDef: whether such products are the processor's own.
 [[nodiscard]] std::string needs_bf16_products(const NodeSpec& spec, const CpuContext& context);
-/// In attention_bf16_cpu.cc.
+/// In attention_bf16_cpu.cc: of any such unit, and of that on vectors.
+[[nodiscard]] int64_t bf16_attention_bytes(const NodeSpec& spec, const AttentionBlocks& blocks,
+                                           const CpuContext& context);
+[[nodiscard]] std::unique_ptr<Kernel> make_bf16_attention(const NodeSpec& spec,
+                                                          const AttentionBlocks& blocks,
+                                                          Bf16AttentionUnit unit_fn,
+                                                          const CpuContext& context);
 [[nodiscard]] int64_t bf16_attention_scratch(const NodeSpec& spec, const CpuContext& context);
 [[nodiscard]] std::unique_ptr<Kernel> create_bf16_attention(const NodeSpec& spec,
                                                             const CpuContext& context);
-/// In attention_grad_bf16_cpu.cc.
+/// In attention_grad_bf16_cpu.cc: of any such unit, with so much scratch, and of that on vectors.
+[[nodiscard]] int64_t bf16_attention_grad_bytes(const NodeSpec& spec, int64_t scratch_floats,
+                                                const CpuContext& context);
+[[nodiscard]] std::unique_ptr<Kernel> make_bf16_attention_grad(const NodeSpec& spec,
+                                                               int64_t scratch_floats,
+                                                               Bf16AttentionGradUnit unit_fn,
+                                                               const CpuContext& context);
 [[nodiscard]] int64_t bf16_attention_grad_scratch(const NodeSpec& spec, const CpuContext& context);
 [[nodiscard]] std::unique_ptr<Kernel> create_bf16_attention_grad(const NodeSpec& spec,
                                                                  const CpuContext& context);

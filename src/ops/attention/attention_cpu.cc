@@ -9,6 +9,7 @@
 #include "ops/attention/attention.h"
 #include "ops/attention/attention_bf16_launch_cpu.h"
 #include "ops/attention/attention_launch_cpu.h"
+#include "ops/attention/attention_tiles_launch_cpu.h"
 #include "ops/attention/attention_unit-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -128,6 +129,8 @@ std::span<const CpuKernelDef> attention_cpu_kernels() {
   static const CpuKernelDef kernels[] = {
       {"attention", "simd:attention", "f32 f32 f32 bool i64 -> f32 f32", always, forward_scratch,
        create_forward},
+      {"attention", "simd:attention_bf16_tiles", "bf16 bf16 bf16 bool i64 -> bf16 f32",
+       needs_bf16_tiles, tile_attention_scratch, create_tile_attention},
       {"attention", "simd:attention_bf16_products", "bf16 bf16 bf16 bool i64 -> bf16 f32",
        needs_bf16_products, bf16_attention_scratch, create_bf16_attention},
       {"attention", "simd:attention_bf16", "bf16 bf16 bf16 bool i64 -> bf16 f32", always,
@@ -136,6 +139,9 @@ std::span<const CpuKernelDef> attention_cpu_kernels() {
        forward_scratch, create_half_forward},
       {"attention_grad", "simd:attention_grad", "f32 f32 f32 f32 f32 f32 bool i64 -> f32 f32 f32",
        always, attention_grad_scratch, create_attention_grad},
+      {"attention_grad", "simd:attention_grad_bf16_tiles",
+       "bf16 bf16 bf16 bf16 f32 bf16 bool i64 -> bf16 bf16 bf16", needs_bf16_tiles,
+       tile_attention_grad_scratch, create_tile_attention_grad},
       {"attention_grad", "simd:attention_grad_bf16_products",
        "bf16 bf16 bf16 bf16 f32 bf16 bool i64 -> bf16 bf16 bf16", needs_bf16_products,
        bf16_attention_grad_scratch, create_bf16_attention_grad},

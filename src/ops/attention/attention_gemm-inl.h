@@ -256,12 +256,16 @@ HWY_INLINE PhiloxRow random_row_of_head(const AttentionShape& shape, const int64
                     static_cast<uint32_t>(attention_ordinal(shape.ordinal, head)));
 }
 
-/// limits[i] = +inf where key i is visible, else -inf; padded to whole vectors with -inf.
-HWY_INLINE void fill_limits(const uint8_t* mask, int64_t n, float* limits) {
+/// limits[i] = +inf where key i of n is visible, else -inf; `padded` limits in all.
+HWY_INLINE void fill_limits(const uint8_t* mask, int64_t n, int64_t padded, float* limits) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   for (int64_t i = 0; i < n; ++i)
     limits[i] = mask == nullptr || mask[i] != 0 ? kInfinity : -kInfinity;
-  for (int64_t i = n; i < vectors_of(n) * lanes_f32(); ++i) limits[i] = -kInfinity;
+  std::fill(limits + n, limits + padded, -kInfinity);
+}
+/// The same, padded to whole vectors.
+HWY_INLINE void fill_limits(const uint8_t* mask, int64_t n, float* limits) {
+  fill_limits(mask, n, vectors_of(n) * lanes_f32(), limits);
 }
 
 }  // namespace HWY_NAMESPACE

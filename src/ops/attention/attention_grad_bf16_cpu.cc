@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // CPU kernel of attention_grad in bf16 where the processor multiplies that; elsewhere
-// attention_grad_cpu.cc works on copies in f32. Units of work and blocks are those of
-// attention_grad_unit-inl.h.
+// attention_grad_cpu.cc works on copies in f32, and attention_grad_tiles_cpu.cc on tiles. Units of
+// work and blocks are those of attention_grad_unit-inl.h.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/attention/attention_grad_bf16_cpu.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
@@ -11,13 +11,8 @@
 #include "backend/cpu/philox-inl.h"
 #include "ops/attention/attention.h"
 #include "ops/attention/attention_bf16_gemm-inl.h"
+#include "ops/attention/attention_bf16_grad_rows-inl.h"
 #include "ops/attention/attention_bf16_launch_cpu.h"
-
-namespace snug {
-/// One head of one sample.
-using Bf16AttentionGradUnit = void (*)(const AttentionShape& shape, const Bf16AttentionData& data,
-                                       int64_t sample, int64_t head, float* memory);
-}  // namespace snug
 
 HWY_BEFORE_NAMESPACE();
 namespace snug {
@@ -32,7 +27,7 @@ struct Bf16GradUnit {
   const Bf16GradScratch& scratch;
   PhiloxRow random;
   DropoutRule rule;
-  int64_t base;  // of the head's first element
+  Bf16HeadRows head;
   int64_t lse_base;
   int64_t stride;  // of padded rows of D columns
   int64_t next;    // offset of the next head, or -1
@@ -114,34 +109,6 @@ SNUG_BF16_ATTR HWY_NOINLINE void grad_pair_rows(const Bf16GradUnit& unit, const 
   if (v < vectors) grad_pair_step<kSecondRow, false>(unit, rows, order, offsets, v);
 }
 
-// Padded rows of D columns to rows of the head, rounded.
-SNUG_BF16_ATTR HWY_INLINE void put_bf16_rows(const Bf16GradUnit& unit, const float* src,
-                                             int64_t stride, float scale, int64_t first,
-                                             int64_t rows, uint16_t* dst) {
-  uint16_t* to = dst + unit.base + first * unit.shape.stride();
-  for (int64_t i = 0; i < rows; ++i)
-    put_bf16_row(src + i * stride, constant(scale), unit.shape.columns,
-                 to + i * unit.shape.stride());
-}
-
-HWY_INLINE void zero_bf16_rows(const Bf16GradUnit& unit, uint16_t* dst, int64_t begin,
-                               int64_t end) {
-  for (int64_t row = begin; row < end; ++row)
-    std::fill_n(dst + unit.base + row * unit.shape.stride(), unit.shape.columns, uint16_t{0});
-}
-
-HWY_INLINE void put_bf16_deltas(const Bf16GradUnit& unit) {
-  for (int64_t i = 0; i < unit.shape.tokens; ++i) {
-    const int64_t row = unit.base + i * unit.shape.stride();
-    const auto* o = reinterpret_cast<const Bf16*>(unit.data.o + row);
-    const auto* diff_o = reinterpret_cast<const Bf16*>(unit.data.diff_o + row);
-    unit.scratch.delta[i] =
-        sum_vectors(unit.shape.columns, [&](int64_t at, int64_t count) HWY_ATTR {
-          return hn::Mul(load_at(diff_o, at, count), load_at(o, at, count));
-        });
-  }
-}
-
 // Queries [first, first + rows) against the packed keys [key, key + keys). `is_first`: they are the
 // first that meet these keys.
 SNUG_BF16_ATTR HWY_NOINLINE void bf16_grad_tile(const Bf16GradUnit& unit, int64_t key, int64_t keys,
@@ -149,7 +116,7 @@ SNUG_BF16_ATTR HWY_NOINLINE void bf16_grad_tile(const Bf16GradUnit& unit, int64_
   const AttentionShape& shape = unit.shape;
   const Bf16GradScratch& scratch = unit.scratch;
   const int64_t width = shape.stride();
-  const int64_t at = unit.base + first * width;
+  const int64_t at = unit.head.at(first);
   const int64_t stride = scratch.blocks.score_stride;
   const int64_t row_pairs = 2 * column_pairs(shape);
   pack_row_pairs(unit.data.q + at, width, rows, shape.columns, scratch.queries);
@@ -174,11 +141,7 @@ SNUG_BF16_ATTR HWY_NOINLINE void bf16_grad_tile(const Bf16GradUnit& unit, int64_
       pair.center[j] = scratch.delta[query];
       pair.counter[j] = static_cast<uint64_t>(attention_quad(query, key));
       hide_outside(shape, query, key, keys, pair.first + 2 * j * stride);
-      if (unit.next >= 0) {
-        const Bf16AttentionData& data = unit.data;
-        for (const uint16_t* operand : {data.q, data.k, data.v, data.o, data.diff_o})
-          prefetch_bf16_row(operand + unit.next + query * width, shape.columns);
-      }
+      if (unit.next >= 0) prefetch_bf16_grad(shape, unit.data, unit.next, query);
     }
     if (count == 2) {
       grad_pair_rows<true>(unit, pair, vectors_of(keys));
@@ -196,7 +159,8 @@ SNUG_BF16_ATTR HWY_NOINLINE void bf16_grad_tile(const Bf16GradUnit& unit, int64_
   multiply_pairs<false>(rows, shape.columns, keys, {written + row, 2 * row}, scratch.keys,
                         scratch.diff_q, unit.stride, false);
   if (scratch.all_diff_q == nullptr) {
-    put_bf16_rows(unit, scratch.diff_q, unit.stride, shape.scale, first, rows, unit.data.diff_q);
+    put_bf16_rows(unit.head, scratch.diff_q, unit.stride, shape.scale, first, rows,
+                  unit.data.diff_q);
     return;
   }
   for (int64_t i = 0; i < rows; ++i) {
@@ -217,7 +181,7 @@ SNUG_BF16_ATTR void bf16_attention_grad_unit(const AttentionShape& shape,
                     .scratch = scratch,
                     .random = {},
                     .rule = {shape.threshold, shape.keep_scale},
-                    .base = shape.head_offset(sample, head),
+                    .head = {shape, shape.head_offset(sample, head)},
                     .lse_base = (sample * shape.heads + head) * shape.tokens,
                     .stride = vectors_of(shape.columns) * lanes_f32(),
                     .next = next_head_offset(shape, sample, head)};
@@ -226,18 +190,18 @@ SNUG_BF16_ATTR void bf16_attention_grad_unit(const AttentionShape& shape,
   }
   const uint8_t* mask = data.mask == nullptr ? nullptr : data.mask + sample * shape.tokens;
   const VisibleKeys visible = visible_keys(mask, shape.tokens);
-  put_bf16_deltas(unit);
+  put_bf16_deltas(unit.head, data, scratch.delta);
   if (scratch.all_diff_q != nullptr) {
     std::fill_n(scratch.all_diff_q, shape.tokens * shape.columns, 0.0F);
   } else if (shape.window > 0 || visible.begin >= visible.end) {
-    zero_bf16_rows(unit, data.diff_q, 0, shape.tokens);
+    zero_bf16_rows(unit.head, data.diff_q, 0, shape.tokens);
   }
   for (int64_t key = visible.begin; key < visible.end; key += blocks.keys) {
     const int64_t keys = std::min(blocks.keys, visible.end - key);
     const int64_t begin = shape.window > 0 ? std::max<int64_t>(0, key - shape.window) : 0;
     const int64_t end =
         shape.window > 0 ? std::min(shape.tokens, key + keys + shape.window) : shape.tokens;
-    const int64_t at = unit.base + key * width;
+    const int64_t at = unit.head.at(key);
     fill_limits(mask == nullptr ? nullptr : mask + key, keys, scratch.limits);
     pack_pairs_transposed(data.k + at, width, keys, shape.columns, scratch.keys_transposed);
     pack_pairs_transposed(data.v + at, width, keys, shape.columns, scratch.values_transposed);
@@ -246,15 +210,15 @@ SNUG_BF16_ATTR void bf16_attention_grad_unit(const AttentionShape& shape,
       bf16_grad_tile(unit, key, keys, first, std::min(blocks.queries, end - first), first == begin);
     }
     unit.next = -1;  // asked for once
-    put_bf16_rows(unit, scratch.diff_k, unit.stride, shape.scale, key, keys, data.diff_k);
-    put_bf16_rows(unit, scratch.diff_v, unit.stride, 1.0F, key, keys, data.diff_v);
+    put_bf16_rows(unit.head, scratch.diff_k, unit.stride, shape.scale, key, keys, data.diff_k);
+    put_bf16_rows(unit.head, scratch.diff_v, unit.stride, 1.0F, key, keys, data.diff_v);
   }
   for (uint16_t* dst : {data.diff_k, data.diff_v}) {
-    zero_bf16_rows(unit, dst, 0, std::min(visible.begin, visible.end));
-    zero_bf16_rows(unit, dst, visible.end, shape.tokens);
+    zero_bf16_rows(unit.head, dst, 0, std::min(visible.begin, visible.end));
+    zero_bf16_rows(unit.head, dst, visible.end, shape.tokens);
   }
   if (scratch.all_diff_q != nullptr) {
-    put_bf16_rows(unit, scratch.all_diff_q, shape.columns, shape.scale, 0, shape.tokens,
+    put_bf16_rows(unit.head, scratch.all_diff_q, shape.columns, shape.scale, 0, shape.tokens,
                   data.diff_q);
   }
 }
@@ -289,17 +253,17 @@ int64_t bf16_grad_floats(const AttentionShape& shape) {
 
 }  // namespace
 
-int64_t bf16_attention_grad_scratch(const NodeSpec& spec, const CpuContext& context) {
+int64_t bf16_attention_grad_bytes(const NodeSpec& spec, int64_t scratch_floats,
+                                  const CpuContext& context) {
   const AttentionShape shape = attention_shape(spec);
   const int64_t parts = parallel_parts(context.threads, shape.samples * shape.heads, 1);
-  return parts * bf16_grad_floats(shape) * static_cast<int64_t>(sizeof(float));
+  return parts * scratch_floats * static_cast<int64_t>(sizeof(float));
 }
 
-std::unique_ptr<Kernel> create_bf16_attention_grad(const NodeSpec& spec,
-                                                   const CpuContext& context) {
+std::unique_ptr<Kernel> make_bf16_attention_grad(const NodeSpec& spec, int64_t scratch_floats,
+                                                 Bf16AttentionGradUnit unit_fn,
+                                                 const CpuContext& context) {
   const AttentionShape shape = attention_shape(spec);
-  const int64_t scratch_floats = bf16_grad_floats(shape);
-  const Bf16AttentionGradUnit unit_fn = HWY_DYNAMIC_DISPATCH(find_bf16_attention_grad_unit)();
   return make_kernel([=, threads = context.threads](const Launch& launch) {
     const Bf16AttentionData data{.q = input<uint16_t>(launch, 0),
                                  .k = input<uint16_t>(launch, 1),
@@ -322,6 +286,16 @@ std::unique_ptr<Kernel> create_bf16_attention_grad(const NodeSpec& spec,
                        });
     return ErrorCode::ok;
   });
+}
+
+int64_t bf16_attention_grad_scratch(const NodeSpec& spec, const CpuContext& context) {
+  return bf16_attention_grad_bytes(spec, bf16_grad_floats(attention_shape(spec)), context);
+}
+
+std::unique_ptr<Kernel> create_bf16_attention_grad(const NodeSpec& spec,
+                                                   const CpuContext& context) {
+  return make_bf16_attention_grad(spec, bf16_grad_floats(attention_shape(spec)),
+                                  HWY_DYNAMIC_DISPATCH(find_bf16_attention_grad_unit)(), context);
 }
 
 }  // namespace snug

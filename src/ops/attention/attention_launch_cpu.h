@@ -86,6 +86,7 @@ struct AttentionBlocks {
   int64_t score_stride = 0;
   int64_t score_margin = 0;  // floats before the first row
   int64_t padded_columns = 0;
+  int64_t packed_columns = 0;  // of operands in bf16 that are summed over D
 };
 
 inline constexpr int64_t kAttentionTile = 24;
