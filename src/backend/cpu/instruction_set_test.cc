@@ -7,6 +7,15 @@
 #include <gtest/gtest.h>
 #include <hwy/targets.h>
 
+#if defined(__x86_64__) && defined(__linux__)
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
+#include <cstddef>
 #include <cstdlib>
 #include <iostream>
 
@@ -166,6 +175,50 @@ TEST_F(Instruction_set_of_a_process, is_no_higher_than_each_limit) {
     if (instruction_set() > InstructionSet::avx512_bf16) std::cerr << " It is above the limit.";
   });
 }
+
+#if defined(__x86_64__) && defined(__linux__)
+// What Linux calls them (asm/prctl.h of later versions).
+constexpr unsigned kAskForState = 0x1023;  // ARCH_REQ_XCOMP_PERM
+constexpr unsigned kPermitted = 0x1022;    // ARCH_GET_XCOMP_PERM
+constexpr uint64_t kTileData = uint64_t{1} << 18;
+
+bool is_permitted_tiles() {
+  uint64_t permitted = 0;
+  return syscall(SYS_arch_prctl, kPermitted, &permitted) == 0 && (permitted & kTileData) != 0;
+}
+
+// The process is no longer granted tiles.
+void refuse_tiles() {
+  sock_filter program[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_arch_prctl, 0, 3),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, kAskForState, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog filter{std::size(program), program};
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+      prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0)
+    std::cerr << "no filter of system calls can be set";
+}
+
+TEST_F(Instruction_set_of_a_process, has_tiles_where_the_system_granted_them) {
+  expect_said("^set (amx and permitted|less)$", [] {
+    const bool has_tiles = instruction_set() == InstructionSet::amx;
+    std::cerr << "set " << (has_tiles ? "amx" : "less");
+    if (has_tiles) std::cerr << (is_permitted_tiles() ? " and permitted" : ", not permitted");
+  });
+}
+
+TEST_F(Instruction_set_of_a_process, has_no_tiles_where_the_system_refuses_them) {
+  expect_said("^set (avx512_bf16|avx512|avx2|baseline), permitted 0, has tiles 0$", [] {
+    refuse_tiles();
+    std::cerr << "set " << to_string(instruction_set()) << ", permitted " << is_permitted_tiles()
+              << ", has tiles " << has_bf16_tiles();
+  });
+}
+#endif
 
 TEST_F(Instruction_set_of_a_process, a_backend_decides_it) {
   expect_said(kBaseline, [] {
