@@ -18,6 +18,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <ctime>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -226,26 +227,40 @@ class OpenBlasProduct final : public Bound {
   Matrices memory_;
 };
 
-double seconds_of(Bound& bound, int64_t calls) {
+// Seconds that passed, and those that all threads together computed for, which other programs on
+// the same cores lengthen less. Of one thread these are its own; several wait for one another.
+struct Seconds {
+  double wall = 0;
+  double cpu = 0;
+};
+
+Seconds seconds_of(Bound& bound, int64_t calls) {
+  const auto cpu = std::clock();
   const auto start = std::chrono::steady_clock::now();
   for (int64_t i = 0; i < calls; ++i) bound.run();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return {std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(),
+          static_cast<double>(std::clock() - cpu) / CLOCKS_PER_SEC};
 }
 
-// Seconds a call: the median of samples of 5 ms or one call, for so many seconds.
-double median_seconds(Bound& bound, double seconds) {
-  const double first = std::min(seconds_of(bound, 1), seconds_of(bound, 1));
+double median(std::vector<double> samples) {
+  const auto middle = samples.begin() + static_cast<int64_t>(samples.size() / 2);
+  std::nth_element(samples.begin(), middle, samples.end());
+  return *middle;
+}
+
+// Of a call: the medians of samples of 5 ms or one call, for so many seconds.
+Seconds median_seconds(Bound& bound, double seconds) {
+  const double first = std::min(seconds_of(bound, 1).wall, seconds_of(bound, 1).wall);
   const auto calls = static_cast<int64_t>(std::max(1.0, std::ceil(5e-3 / first)));
-  std::vector<double> samples;
+  std::vector<double> wall, cpu;
   double spent = 0;
-  while (samples.empty() || spent < seconds) {
-    const double took = seconds_of(bound, calls);
-    spent += took;
-    samples.push_back(took / static_cast<double>(calls));
+  while (wall.empty() || spent < seconds) {
+    const Seconds took = seconds_of(bound, calls);
+    spent += took.wall;
+    wall.push_back(took.wall / static_cast<double>(calls));
+    cpu.push_back(took.cpu / static_cast<double>(calls));
   }
-  std::nth_element(samples.begin(), samples.begin() + static_cast<int64_t>(samples.size() / 2),
-                   samples.end());
-  return samples[samples.size() / 2];
+  return {median(std::move(wall)), median(std::move(cpu))};
 }
 
 // Elements spread over the result, after one run: what the sides are compared by.
@@ -262,8 +277,9 @@ void answer(Bound& bound, const ProductShape& p, bool is_first, double seconds) 
       out << (i > 0 ? ", " : "") << bound.result()[i * (count - 1) / (kSamples - 1)];
     out << "], ";
   }
-  out << "\"seconds\": " << median_seconds(bound, seconds) << ", \"kernel\": \"" << bound.kernel()
-      << "\"";
+  const Seconds took = median_seconds(bound, seconds);
+  out << "\"seconds\": " << took.wall << ", \"cpu_seconds\": " << took.cpu << ", \"kernel\": \""
+      << bound.kernel() << "\"";
   std::cout << '{' << out.str() << '}' << std::endl;
 }
 

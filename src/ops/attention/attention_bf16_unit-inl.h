@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention of one block of queries of one head in bf16, whatever multiplies: blocks and the running
-// maximum and sum are those of attention_unit-inl.h. Empty where Highway's target is not AVX-512.
+// Attention of one block of queries of one head in bf16, whatever multiplies: blocks and the
+// running maximum and sum are those of attention_unit-inl.h. Empty where Highway's target is not
+// AVX-512.
 
 // Include guard a target (Highway's convention), not #pragma once.
 #if defined(SNUG_OPS_ATTENTION_BF16_UNIT_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -103,12 +104,14 @@ SNUG_BF16_ATTR HWY_INLINE void finish_bf16_queries(const AttentionShape& shape,
   });
 }
 
-/// As Bf16AttentionUnit says. `Products` packs a block of keys and values, and multiplies with them;
-/// kKeyPad is what it pads keys to.
+/// As Bf16AttentionUnit says. `Products` packs a block of keys and values, and multiplies with
+/// them; kKeyPad is what it pads keys to.
 template <class Products>
-SNUG_BF16_ATTR HWY_INLINE void run_bf16_attention_unit(
-    const AttentionShape& shape, const Bf16ForwardScratch& scratch, const Bf16AttentionData& data,
-    int64_t sample, int64_t head, int64_t first, int64_t count, int64_t next) {
+SNUG_BF16_ATTR HWY_INLINE void run_bf16_attention_unit(const AttentionShape& shape,
+                                                       const Bf16ForwardScratch& scratch,
+                                                       const Bf16AttentionData& data,
+                                                       int64_t sample, int64_t head, int64_t first,
+                                                       int64_t count, int64_t next) {
   const Products products{shape, scratch};
   const AttentionBlocks& blocks = scratch.blocks;
   const int64_t width = shape.stride();

@@ -95,8 +95,7 @@ SNUG_BF16_ATTR HWY_INLINE Pairs grad_row_of_queries(float* scores, float* diff_s
     const int64_t at = q + 16 * half;
     const V32 s = hn::MulSub(hn::LoadU(d, scores + at), scale, lanes.log_sums[half]);
     const V32 plain = exp_flushed(hn::Min(s, limit));
-    const V32 slope =
-        hn::MulSub(hn::LoadU(d, diff_scores + at), factors[half], lanes.delta[half]);
+    const V32 slope = hn::MulSub(hn::LoadU(d, diff_scores + at), factors[half], lanes.delta[half]);
     p[half] = hn::Mul(plain, factors[half]);
     ds[half] = hn::Mul(plain, slope);
   }
@@ -106,8 +105,8 @@ SNUG_BF16_ATTR HWY_INLINE Pairs grad_row_of_queries(float* scores, float* diff_s
   return narrow;
 }
 
-// dS^T of two keys and 32 queries as pairs of keys: PairColumns, even queries, then odd ones, so that
-// no number changes its lane.
+// dS^T of two keys and 32 queries as pairs of keys: PairColumns, even queries, then odd ones, so
+// that no number changes its lane.
 HWY_INLINE void put_pair_columns(Pairs first, Pairs second, uint32_t* even, uint32_t* odd) {
   const Pairs low = hn::Set(U32(), 0xFFFFU);
   hn::StoreU(hn::Or(hn::And(first, low), hn::ShiftLeft<16>(second)), U32(), even);
@@ -208,7 +207,8 @@ SNUG_BF16_ATTR HWY_NOINLINE void tile_grad_block(const TileGradUnit& unit, int64
   for (int64_t k = 0; k < block.padded_keys; k += kTilePad) {
     multiply_tiles(kTilePad, block.padded_queries, columns,
                    rows_of_tiles(scratch.keys + k * columns, 2 * columns),
-                   packed_tiles(scratch.queries_transposed, columns), scratch.scores, stride, false);
+                   packed_tiles(scratch.queries_transposed, columns), scratch.scores, stride,
+                   false);
     multiply_tiles(kTilePad, block.padded_queries, columns,
                    rows_of_tiles(scratch.values + k * columns, 2 * columns),
                    packed_tiles(scratch.diff_o_transposed, columns), scratch.diff_scores, stride,
@@ -231,16 +231,16 @@ SNUG_BF16_ATTR HWY_NOINLINE void tile_grad_block(const TileGradUnit& unit, int64
     const int64_t row_bytes = 4 * stride;
     multiply_tiles(kTilePad, columns, block.padded_queries,
                    rows_of_tiles(scratch.scores, row_bytes),
-                   packed_tiles(scratch.diff_o, block.padded_queries),
-                   scratch.diff_v + k * columns, columns, !is_first);
+                   packed_tiles(scratch.diff_o, block.padded_queries), scratch.diff_v + k * columns,
+                   columns, !is_first);
     multiply_tiles(kTilePad, columns, block.padded_queries,
                    rows_of_tiles(scratch.diff_scores, row_bytes),
                    packed_tiles(scratch.queries, block.padded_queries),
                    scratch.diff_k + k * columns, columns, !is_first);
   }
   float* diff_q = scratch.diff_q + (is_one_block ? 0 : first);
-  const TileOperand pairs{scratch.pairs, kTileBytes,
-                          block.padded_queries / kTileSide * kTileBytes, kTileBytes / kTileSide};
+  const TileOperand pairs{scratch.pairs, kTileBytes, block.padded_queries / kTileSide * kTileBytes,
+                          kTileBytes / kTileSide};
   multiply_tiles(columns, block.padded_queries, block.padded_keys,
                  packed_tiles(scratch.keys_transposed, block.padded_keys), pairs, diff_q,
                  scratch.diff_q_stride, !is_one_block);
@@ -254,15 +254,14 @@ SNUG_BF16_ATTR void tile_attention_grad_unit(const AttentionShape& shape,
   const TileGradScratch scratch(shape, tile_grad_blocks(shape), memory);
   const AttentionBlocks& blocks = scratch.blocks;
   const int64_t columns = blocks.padded_columns;
-  TileGradUnit unit{
-      .shape = shape,
-      .data = data,
-      .scratch = scratch,
-      .random = {},
-      .rule = {shape.threshold, shape.keep_scale},
-      .head = {shape, shape.head_offset(sample, head)},
-      .log_sums = data.lse + (sample * shape.heads + head) * shape.tokens,
-      .next = next_head_offset(shape, sample, head)};
+  TileGradUnit unit{.shape = shape,
+                    .data = data,
+                    .scratch = scratch,
+                    .random = {},
+                    .rule = {shape.threshold, shape.keep_scale},
+                    .head = {shape, shape.head_offset(sample, head)},
+                    .log_sums = data.lse + (sample * shape.heads + head) * shape.tokens,
+                    .next = next_head_offset(shape, sample, head)};
   if (shape.has_dropout) {
     unit.random = random_row_of_head(shape, data.rng, sample, head);
   }

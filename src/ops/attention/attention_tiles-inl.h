@@ -55,8 +55,8 @@ class TilesInUse {
   }
 };
 
-/// Where the tiles of A (rows, depth) or of B (depth, columns) lie, in bytes. A tile of A has 16 rows
-/// and 32 numbers of the depth; one of B has 16 pairs of the depth and 16 columns.
+/// Where the tiles of A (rows, depth) or of B (depth, columns) lie, in bytes. A tile of A has 16
+/// rows and 32 numbers of the depth; one of B has 16 pairs of the depth and 16 columns.
 struct TileOperand {
   const void* data;
   int64_t across;  // to the next 16 rows of A or columns of B
@@ -76,8 +76,8 @@ HWY_INLINE TileOperand rows_of_tiles(const void* data, int64_t stride) {
 /// of TilesInUse. Four tiles of C at once, so that each tile of A and B is used twice and enough
 /// sums are under way.
 SNUG_TILE_ATTR HWY_NOINLINE inline void multiply_tiles(int64_t rows, int64_t columns, int64_t depth,
-                                                TileOperand a, TileOperand b, float* c,
-                                                int64_t c_stride, bool accumulates) {
+                                                       TileOperand a, TileOperand b, float* c,
+                                                       int64_t c_stride, bool accumulates) {
   TilesInUse::written_before_tiles(c);
   const auto* a_data = static_cast<const uint8_t*>(a.data);
   const auto* b_data = static_cast<const uint8_t*>(b.data);
@@ -171,9 +171,8 @@ inline void pack_tiles(const Bf16Rows& src, int64_t depth, int64_t columns, uint
 
 // A tile whose row i is what the rows have at i: pairs of bf16, or numbers in f32.
 HWY_INLINE void store_transposed(const float* const* rows, float* dst) {
-  transpose_rows(rows, kTileSide, [=](V32 v, int64_t i) HWY_ATTR {
-    hn::StoreU(v, F32(), dst + i * kTileSide);
-  });
+  transpose_rows(rows, kTileSide,
+                 [=](V32 v, int64_t i) HWY_ATTR { hn::StoreU(v, F32(), dst + i * kTileSide); });
 }
 // A tile's rows before they are transposed, where they do not lie in memory as they are.
 struct TileRows {
@@ -191,7 +190,7 @@ struct TileRows {
 
 /// B = src^T, packed: the depth is src's columns.
 inline void pack_transposed_tiles(const Bf16Rows& src, int64_t depth, int64_t columns,
-                                        uint32_t* packed) {
+                                  uint32_t* packed) {
   auto* dst = reinterpret_cast<float*>(packed);
   for (int64_t j = 0; j < columns; j += kTileSide) {
     for (int64_t p = 0; p < depth; p += kTileDepth) {
@@ -212,7 +211,7 @@ inline void pack_transposed_tiles(const Bf16Rows& src, int64_t depth, int64_t co
 
 /// A = src^T, packed: the depth is src's rows.
 inline void pack_transposed_rows(const Bf16Rows& src, int64_t rows, int64_t depth,
-                                       uint32_t* packed) {
+                                 uint32_t* packed) {
   auto* dst = reinterpret_cast<float*>(packed);
   for (int64_t i = 0; i < rows; i += kTileSide) {
     for (int64_t p = 0; p < depth; p += kTileDepth) {

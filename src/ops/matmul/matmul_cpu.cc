@@ -336,6 +336,8 @@ using FormTag = std::integral_constant<Form, form>;
 std::span<const CpuKernelDef> matmul_cpu_kernels() {
   static const std::vector<CpuKernelDef> kernels = [] {
     std::vector<CpuKernelDef> all;
+    all.push_back(amx_matmul("matmul", kBf16Types));
+    all.push_back(amx_matmul("matmul_accumulate", kBf16Summed));
     const auto add = [&](const char* op, const char* types) {
       using Packed = FormTag<Form::packed_b>;
       all.push_back(onednn_def(op, "onednn:matmul_sliced", types, FormTag<Form::sliced>()));

@@ -50,6 +50,8 @@ struct MatmulNode {
   return p;
 }
 
+/// amx:matmul for nodes of these types.
+[[nodiscard]] CpuKernelDef amx_matmul(const char* op, const char* types);
 /// simd:matmul for nodes of these types.
 [[nodiscard]] CpuKernelDef simd_matmul(const char* op, const char* types);
 

@@ -39,12 +39,6 @@ constexpr int64_t kDeepOfPanels = 512;
 constexpr int64_t kColumnsOfPanels = 512;
 constexpr double kFlopsWorthAThread = 1 << 16;
 
-// n in pieces of at most `most`, as equal as can be, each a multiple of `grain`.
-int64_t cut_evenly(int64_t n, int64_t most, int64_t grain) {
-  const int64_t pieces = std::max<int64_t>((n + most - 1) / most, 1);
-  return std::max(round_up((n + pieces - 1) / pieces, grain), grain);
-}
-
 // With some number of rows.
 bool may_swap(const ProductSpec& p) {
   return !p.transpose_a && p.transpose_b && !p.reads_a && !p.reads_b && !p.holds_tiles &&
@@ -76,11 +70,6 @@ int64_t vectors_for(const ProductSpec& p, int64_t m, const TileShape& tile) {
 int64_t most_columns(const ProductSpec& p) {
   if (p.m > kRowsOfABlock) return kMostColumns;
   return p.transpose_b ? kLeastColumns : 4 * kLeastColumns;
-}
-
-// The largest range that part_of() gives, in whole grains.
-int64_t largest_part(int64_t n, int64_t grain, int64_t count) {
-  return ((n + grain - 1) / grain + count - 1) / count * grain;
 }
 
 bool brings_a(const ProductSpec& p) { return p.transpose_a || p.reads_a || p.n >= kWorthCopying; }
@@ -136,6 +125,15 @@ IndexRange part_of(int64_t n, int64_t grain, int64_t index, int64_t count) {
   const int64_t grains = (n + grain - 1) / grain;
   return {std::min(n, grains * index / count * grain),
           std::min(n, grains * (index + 1) / count * grain)};
+}
+
+int64_t largest_part(int64_t n, int64_t grain, int64_t count) {
+  return ((n + grain - 1) / grain + count - 1) / count * grain;
+}
+
+int64_t cut_evenly(int64_t n, int64_t most, int64_t grain) {
+  const int64_t pieces = std::max<int64_t>((n + most - 1) / most, 1);
+  return std::max(round_up((n + pieces - 1) / pieces, grain), grain);
 }
 
 ProductSpec swapped(const ProductSpec& spec) {

@@ -56,5 +56,9 @@ struct IndexRange {
   int64_t end = 0;
 };
 [[nodiscard]] IndexRange part_of(int64_t n, int64_t grain, int64_t index, int64_t count);
+/// The largest of them, in whole grains.
+[[nodiscard]] int64_t largest_part(int64_t n, int64_t grain, int64_t count);
+/// n in pieces of at most `most`, as equal as can be, each a multiple of `grain`.
+[[nodiscard]] int64_t cut_evenly(int64_t n, int64_t most, int64_t grain);
 
 }  // namespace snug
