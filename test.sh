@@ -56,8 +56,8 @@ test_torch() {
     SNUG_LIBRARY="$PWD/build/release/libsnug_c.so" PYTHONPATH="$PWD/python:$PWD/tests/torch" XDG_CACHE_HOME="$PWD/build/release/cache" TRANSFORMERS_VERBOSITY=error \
       build/torch/bin/python "tests/torch/${test}_test.py"
   done
-  step "a session beside PyTorch, numpy and pandas in one process, in turns and at once: the same losses, a step in 1.1 x"
-  SNUG_LIBRARY="$PWD/build/release/libsnug_c.so" PYTHONPATH=python XDG_CACHE_HOME="$PWD/build/release/cache" build/torch/bin/python bench/python_beside_torch.py --most 1.1
+  step "a session beside PyTorch, numpy and pandas in one process, in turns and at once: the same losses"
+  SNUG_LIBRARY="$PWD/build/release/libsnug_c.so" PYTHONPATH=python XDG_CACHE_HOME="$PWD/build/release/cache" build/torch/bin/python bench/python_beside_torch.py --rounds 3
 }
 if [ "$torch" -eq 1 ] && [ "$all" -eq 0 ]; then
   test_torch

@@ -38,9 +38,10 @@ TOTAL = """    if (engine.has(name))
       engine.write(name, totals_[i] > 0 ? static_cast<float>(1.0 / totals_[i]) : 0.0F);
 """
 
-KEY = "    const auto* rng = input<int64_t>(launch, 1);\n"
+KEY = "    const auto* rng = reinterpret_cast<const int64_t*>(piece.inputs[1]);\n"
 KEY_WITH_A_STATE = """    static int64_t calls = 0;
-    const int64_t drawn[] = {input<int64_t>(launch, 1)[0], ++calls, input<int64_t>(launch, 1)[2]};
+    const auto* fed = reinterpret_cast<const int64_t*>(piece.inputs[1]);
+    const int64_t drawn[] = {fed[0], ++calls, fed[2]};
     const int64_t* rng = drawn;
 """
 

@@ -24,7 +24,7 @@ class AmxRun {
         kernels_(amx_kernels()),
         stores_(amx_stores(spec.stored)) {}
 
-  /// Of these columns, all of them or those that are packed for all threads.
+  /// Columns: all of them, or those that are packed for all threads.
   void run_part(int64_t part, const IndexRange& columns) const {
     const ProductGrid& grid = blocking_.grid;
     const IndexRange rows =
