@@ -471,7 +471,7 @@ TEST(CpuBackend, Gradients_of_wide_weights_over_fewer_rows_need_no_more_scratch)
   }
 }
 
-TEST(CpuBackend, Products_on_tiles_pack_their_weights_and_slice_long_sums) {
+TEST(CpuBackend, Products_on_tiles_are_our_own_but_for_few_rows) {
   if (!has_bf16_tiles()) GTEST_SKIP() << "this processor has none";
   const auto backend = make_cpu_backend({.threads = 2, .profile = default_profile()});
   // Small integers: every sum is exact.
@@ -483,14 +483,14 @@ TEST(CpuBackend, Products_on_tiles_pack_their_weights_and_slice_long_sums) {
         graph_of({"matmul", {half(std::move(a)), half(std::move(b)), absent()}, attrs});
     return backend->select(spec_of(graph, NodeId(0))).kernel;
   };
-  EXPECT_EQ(kernel_of({2048, 768}, {3072, 768}, sides(false, true)), "onednn:matmul_packed");
-  EXPECT_EQ(kernel_of({2048, 3072}, {3072, 768}, {}), "onednn:matmul_packed");
+  EXPECT_EQ(kernel_of({2048, 768}, {3072, 768}, sides(false, true)), "amx:matmul");
+  EXPECT_EQ(kernel_of({2048, 3072}, {3072, 768}, {}), "amx:matmul");
   EXPECT_EQ(kernel_of({32, 768}, {768, 3072}, {}), "onednn:matmul");  // too few rows
-  EXPECT_EQ(kernel_of({2048, 768}, {2048, 3072}, sides(true, false)), "onednn:matmul");
+  EXPECT_EQ(kernel_of({2048, 768}, {2048, 3072}, sides(true, false)), "amx:matmul");
   Attrs of_weights = sides(true, false);
   of_weights.set("to", "f32");
-  EXPECT_EQ(kernel_of({2048, 768}, {2048, 3072}, of_weights), "onednn:matmul_sliced");
-  EXPECT_EQ(kernel_of({1000, 768}, {1000, 3072}, of_weights), "onednn:matmul");
+  EXPECT_EQ(kernel_of({2048, 768}, {2048, 3072}, of_weights), "amx:matmul");
+  EXPECT_EQ(kernel_of({1000, 768}, {1000, 3072}, of_weights), "amx:matmul");
   for (const int64_t k : {1024, 1027, 1536}) {
     const Case c{"matmul", {half({k, 66}), half({k, 24}), absent()}, of_weights};
     const Outcome outcome = run_on_cpu(c, 2);
