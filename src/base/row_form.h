@@ -34,7 +34,7 @@ struct RowwiseForm {
 };
 
 /// Bytes that a piece takes of all its operands together: they stay in a cache of the second level
-/// beside what the processor fetches ahead. Measured (bench/kernels.cc, "row programs").
+/// beside what the processor fetches ahead.
 inline constexpr int64_t kRowPieceBytes = int64_t{192} << 10;
 
 /// The ops of a row program, one after the other, and what it may not do. Operands have a key each

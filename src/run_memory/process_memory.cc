@@ -27,8 +27,9 @@ constexpr int64_t kBytesIn16Bits = 2 * kMiB;
 // Products of a row each and their gradients, which nothing else of a model has: 2.1 MiB measured.
 constexpr int64_t kPoolingBytes = 3 * kMiB;
 constexpr int64_t kBytesPerPartIn16Bits = 16 * kKiB;
-// Products of bf16 on tiles (AMX) have code of their own for each number of rows: 1 MB measured.
-constexpr int64_t kBytesPerBucketOnTiles = 1280 * kKiB;
+// oneDNN's products of bf16 on tiles (AMX) have code of their own for each number of rows: 1 MB for
+// all of a model; those of 128 rows and more, most of them, are our own and have none.
+constexpr int64_t kBytesPerBucketOnTiles = 640 * kKiB;
 constexpr int64_t kAdaptersPerPart = 4;  // 12 nodes each, in place of those of a weight
 constexpr int64_t kBytesPerBucket = 1 * kMiB;
 constexpr int64_t kBytesPerThread = 128 * kKiB;
