@@ -7,6 +7,7 @@
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 #include "hwy/highway.h"
 
+#include "backend/cpu/amx.h"
 #include "backend/cpu/math-inl.h"
 #include "backend/cpu/philox-inl.h"
 #include "ops/attention/attention.h"
@@ -38,7 +39,17 @@ struct TileBlock {
   int64_t padded_keys;
   int64_t query;
   int64_t padded_queries;
+  bool is_first;  // of those that meet these keys
 };
+
+// A key's scores hide the latency of rows of memory: those of its results, and those of the next
+// head at the place of a query.
+HWY_INLINE void prefetch_rows(const TileGradUnit& unit, const TileBlock& block, int64_t key) {
+  const int64_t tokens = unit.shape.tokens;
+  if (block.is_first && key < tokens) prefetch_bf16_results(unit.head, unit.data, key);
+  const int64_t query = block.query + key - block.key;
+  if (unit.next >= 0 && query < tokens) prefetch_bf16_grad(unit.shape, unit.data, unit.next, query);
+}
 
 // What dropout multiplies four keys of 32 queries by.
 struct KeptFactors {
@@ -122,20 +133,20 @@ SNUG_BF16_ATTR HWY_NOINLINE void grad_rows_of_keys(const TileGradUnit& unit, con
   const TileGradScratch& scratch = unit.scratch;
   const int64_t stride = scratch.blocks.score_stride;
   const V32 scale = hn::Set(d, unit.shape.scale);
-  for (int64_t q = 0; q < block.padded_queries; q += kTilePad) {
-    const float* log_sums = scratch.log_sums + q;
-    const float* delta = scratch.delta + block.query + q;
-    const QueryLanes lanes{{hn::LoadU(d, log_sums), hn::LoadU(d, log_sums + 16)},
-                           {hn::LoadU(d, delta), hn::LoadU(d, delta + 16)}};
-    uint32_t* even = pairs + q / kTileSide * (kTileBytes / 4);
-    uint32_t* odd = even + kTileBytes / 4;
-    for (int64_t k = 0; k < kTilePad; k += 4) {
+  for (int64_t k = 0; k < kTilePad; k += 4) {
+    for (int64_t i = k; i < k + 4; ++i) prefetch_rows(unit, block, key + i);
+    for (int64_t q = 0; q < block.padded_queries; q += kTilePad) {
+      const float* log_sums = scratch.log_sums + q;
+      const float* delta = scratch.delta + block.query + q;
+      const QueryLanes lanes{{hn::LoadU(d, log_sums), hn::LoadU(d, log_sums + 16)},
+                             {hn::LoadU(d, delta), hn::LoadU(d, delta + 16)}};
       KeptFactors factors;
       if constexpr (kHasDropout) {
         factors = kept_factors(unit.random, unit.rule, block.query + q, key + k);
       } else {
         for (V32(&of_key)[2] : factors.of_key) of_key[0] = of_key[1] = hn::Set(d, 1.0F);
       }
+      uint32_t* even = pairs + q / kTileSide * (kTileBytes / 4) + k / 2 * kTileSide;
       HWY_UNROLL(4)
       for (int64_t i = 0; i < 4; i += 2) {
         const auto row = [&](int64_t j) SNUG_BF16_ATTR {
@@ -145,8 +156,8 @@ SNUG_BF16_ATTR HWY_NOINLINE void grad_rows_of_keys(const TileGradUnit& unit, con
         };
         const Pairs first = row(i);
         const Pairs second = row(i + 1);
-        const int64_t at = (k + i) / 2 * kTileSide;
-        put_pair_columns(first, second, even + at, odd + at);
+        uint32_t* at = even + i / 2 * kTileSide;
+        put_pair_columns(first, second, at, at + kTileBytes / 4);
       }
     }
   }
@@ -201,7 +212,7 @@ SNUG_BF16_ATTR HWY_NOINLINE void tile_grad_block(const TileGradUnit& unit, int64
   const TileGradScratch& scratch = unit.scratch;
   const int64_t columns = scratch.blocks.padded_columns;
   const int64_t stride = scratch.blocks.score_stride;
-  const TileBlock block{key, round_up(keys, kTilePad), first, round_up(rows, kTilePad)};
+  const TileBlock block{key, round_up(keys, kTilePad), first, round_up(rows, kTilePad), is_first};
   const bool is_one_block = shape.tokens <= scratch.blocks.keys;
   pack_queries(unit, block, rows);
   for (int64_t k = 0; k < block.padded_keys; k += kTilePad) {
@@ -216,11 +227,6 @@ SNUG_BF16_ATTR HWY_NOINLINE void tile_grad_block(const TileGradUnit& unit, int64
     for (int64_t i = 0; i < kTilePad; ++i) {
       // A window reaches as far from a key to its queries as from a query to its keys.
       hide_outside(shape, key + k + i, first, block.padded_queries, scratch.scores + i * stride);
-      // One row of scores hides the latency of some rows of memory.
-      if (is_first && k + i < keys) prefetch_bf16_results(unit.head, unit.data, key + k + i);
-      const int64_t row = first + k + i;
-      if (unit.next >= 0 && row < shape.tokens)
-        prefetch_bf16_grad(shape, unit.data, unit.next, row);
     }
     uint32_t* pairs = scratch.pairs + k / 2 * block.padded_queries;
     if (shape.has_dropout) {
@@ -250,7 +256,7 @@ SNUG_BF16_ATTR HWY_NOINLINE void tile_grad_block(const TileGradUnit& unit, int64
 SNUG_BF16_ATTR void tile_attention_grad_unit(const AttentionShape& shape,
                                              const Bf16AttentionData& data, int64_t sample,
                                              int64_t head, float* memory) {
-  const TilesInUse tiles;
+  const TileConfig tiles;
   const TileGradScratch scratch(shape, tile_grad_blocks(shape), memory);
   const AttentionBlocks& blocks = scratch.blocks;
   const int64_t columns = blocks.padded_columns;

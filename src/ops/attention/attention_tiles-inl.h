@@ -7,7 +7,7 @@
 // places and those at odd places are summed by themselves, then both, then with what was there. So
 // an element of a result depends on its row and its column only.
 //
-// Empty where Highway's target is not AVX-512; whoever calls asks has_bf16_tiles() first.
+// Empty where Highway's target is not AVX-512; whoever calls asks has_amx() first.
 
 // Include guard a target (Highway's convention), not #pragma once.
 #if defined(SNUG_OPS_ATTENTION_TILES_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -30,31 +30,6 @@ namespace HWY_NAMESPACE {
 #undef SNUG_TILE_ATTR
 #define SNUG_TILE_ATTR __attribute__((target(HWY_TARGET_STR ",amx-tile,amx-bf16")))
 
-/// All eight tiles of this thread at their full size, as long as the object lives. oneDNN sets them
-/// up for itself at each of its calls, so none may lie in between.
-class TilesInUse {
- public:
-  SNUG_TILE_ATTR HWY_NOINLINE TilesInUse() {
-    struct alignas(64) {
-      uint8_t palette = 1;
-      uint8_t start_row = 0;
-      uint8_t reserved[14] = {};
-      uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
-      uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
-    } const configuration;
-    written_before_tiles(&configuration);
-    _tile_loadconfig(&configuration);
-  }
-  SNUG_TILE_ATTR HWY_NOINLINE ~TilesInUse() { _tile_release(); }
-  TilesInUse(const TilesInUse&) = delete;
-  TilesInUse& operator=(const TilesInUse&) = delete;
-
-  /// GCC 12 does not know that its tile instructions read memory: everything is stored here.
-  static HWY_INLINE void written_before_tiles(const void* data) {
-    asm volatile("" ::"r"(data) : "memory");
-  }
-};
-
 /// Where the tiles of A (rows, depth) or of B (depth, columns) lie, in bytes. A tile of A has 16
 /// rows and 32 numbers of the depth; one of B has 16 pairs of the depth and 16 columns.
 struct TileOperand {
@@ -73,12 +48,13 @@ HWY_INLINE TileOperand rows_of_tiles(const void* data, int64_t stride) {
 }
 
 /// C(rows, columns) = A(rows, depth) B(depth, columns), or += where `accumulates`; within the life
-/// of TilesInUse. Four tiles of C at once, so that each tile of A and B is used twice and enough
+/// of a TileConfig. Four tiles of C at once, so that each tile of A and B is used twice and enough
 /// sums are under way.
 SNUG_TILE_ATTR HWY_NOINLINE inline void multiply_tiles(int64_t rows, int64_t columns, int64_t depth,
                                                        TileOperand a, TileOperand b, float* c,
                                                        int64_t c_stride, bool accumulates) {
-  TilesInUse::written_before_tiles(c);
+  // GCC 12 does not know that its tile instructions read memory: what they read is stored here.
+  asm volatile("" ::: "memory");
   const auto* a_data = static_cast<const uint8_t*>(a.data);
   const auto* b_data = static_cast<const uint8_t*>(b.data);
   const int64_t c_row = c_stride * static_cast<int64_t>(sizeof *c);

@@ -6,6 +6,7 @@
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 #include "hwy/highway.h"
 
+#include "backend/cpu/amx.h"
 #include "ops/attention/attention_bf16_unit-inl.h"
 #include "ops/attention/attention_tiles-inl.h"
 #include "ops/attention/attention_tiles_launch_cpu.h"
@@ -49,7 +50,7 @@ struct TileProducts {
 SNUG_BF16_ATTR void tile_attention_unit(const AttentionShape& shape, const AttentionBlocks& blocks,
                                         const Bf16AttentionData& data, int64_t sample, int64_t head,
                                         int64_t first, int64_t count, int64_t next, float* memory) {
-  const TilesInUse tiles;
+  const TileConfig tiles;
   run_bf16_attention_unit<TileProducts>(shape, Bf16ForwardScratch(blocks, memory), data, sample,
                                         head, first, count, next);
 }
@@ -69,14 +70,12 @@ Bf16AttentionUnit find_tile_attention_unit() {
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-#include "backend/cpu/onednn.h"
-
 namespace snug {
 
 HWY_EXPORT(find_tile_attention_unit);
 
 std::string needs_bf16_tiles(const NodeSpec& spec, const CpuContext& /*context*/) {
-  if (!has_bf16_tiles() || HWY_DYNAMIC_DISPATCH(find_tile_attention_unit)() == nullptr)
+  if (!has_amx() || HWY_DYNAMIC_DISPATCH(find_tile_attention_unit)() == nullptr)
     return "no tiles for bf16 here";
   if (attention_shape(spec).columns < kLeastTileColumns) return "heads are too narrow for tiles";
   return "";
