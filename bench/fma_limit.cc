@@ -8,6 +8,8 @@
 #include <thread>
 #include <vector>
 
+#include "backend/cpu/amx.h"
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -42,10 +44,37 @@ SNUG_BENCH_FMA_LOOP(avx2_loop, "avx2,fma", __m256, _mm256_set1_ps, _mm256_fmadd_
 SNUG_BENCH_FMA_LOOP(avx512_loop, "avx512f", __m512, _mm512_set1_ps, _mm512_fmadd_ps)
 #undef SNUG_BENCH_FMA_LOOP
 
-double flops_of_a_loop(int64_t lanes) { return 2.0 * kRounds * kSums * static_cast<double>(lanes); }
+// Six tiles of sums: an instruction ends 52 cycles after it began, and one begins every 16. Zeros
+// take as long as other numbers.
+constexpr int64_t kTileRounds = 20'000;
+__attribute__((target("amx-tile,amx-bf16"), noinline)) float amx_loop() {
+  const TileConfig tiles;
+  _tile_zero(0);
+  _tile_zero(1);
+  _tile_zero(2);
+  _tile_zero(3);
+  _tile_zero(4);
+  _tile_zero(5);
+  _tile_zero(6);
+  _tile_zero(7);
+  for (int64_t round = 0; round < kTileRounds; ++round) {
+    _tile_dpbf16ps(0, 6, 7);
+    _tile_dpbf16ps(1, 6, 7);
+    _tile_dpbf16ps(2, 6, 7);
+    _tile_dpbf16ps(3, 6, 7);
+    _tile_dpbf16ps(4, 6, 7);
+    _tile_dpbf16ps(5, 6, 7);
+  }
+  return 0;
+}
+
+double flops_of_vectors(int64_t lanes) {
+  return 2.0 * kRounds * kSums * static_cast<double>(lanes);
+}
+constexpr double kFlopsOfTiles = 2.0 * kTileRounds * 6 * 16 * 16 * 32;
 
 // The best of the rates at which all threads together ran, each measured while all run.
-double rate_on(int threads, double seconds, float (*loop)(), int64_t lanes) {
+double rate_on(int threads, double seconds, float (*loop)(), double flops_of_a_loop) {
   using Clock = std::chrono::steady_clock;
   const auto end = Clock::now() + std::chrono::duration<double>(seconds);
   std::atomic<int> waiting{threads};
@@ -60,7 +89,7 @@ double rate_on(int threads, double seconds, float (*loop)(), int64_t lanes) {
         const auto start = Clock::now();
         for (int i = 0; i < 10; ++i) sink = loop();
         const double took = std::chrono::duration<double>(Clock::now() - start).count();
-        rate = std::max(rate, 10 * flops_of_a_loop(lanes) / took);
+        rate = std::max(rate, 10 * flops_of_a_loop / took);
       }
       (void)sink;
     });
@@ -77,9 +106,10 @@ double rate_on(int threads, double seconds, float (*loop)(), int64_t lanes) {
 std::optional<double> fma_limit(std::string_view isa, int threads, double seconds) {
 #if defined(__x86_64__)
   if (isa == "avx2" && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-    return rate_on(threads, seconds, avx2_loop, 8);
+    return rate_on(threads, seconds, avx2_loop, flops_of_vectors(8));
   if (isa == "avx512" && __builtin_cpu_supports("avx512f"))
-    return rate_on(threads, seconds, avx512_loop, 16);
+    return rate_on(threads, seconds, avx512_loop, flops_of_vectors(16));
+  if (isa == "amx" && has_amx()) return rate_on(threads, seconds, amx_loop, kFlopsOfTiles);
 #else
   (void)isa, (void)threads, (void)seconds;
 #endif

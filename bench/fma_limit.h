@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The arithmetic limit of this processor: fused multiply-adds on f32 registers only, on so many
-// threads at once. Nothing that multiplies matrices in f32 with the same instructions is faster.
+// The arithmetic limit of this processor: fused multiply-adds on f32 registers only, or products of
+// bf16 on tiles only, on so many threads at once. Nothing that multiplies matrices with the same
+// instructions is faster.
 #pragma once
 
 #include <optional>
@@ -8,7 +9,8 @@
 
 namespace snug {
 
-/// FLOP/s with the registers of "avx2" or "avx512"; nothing where this processor has none.
+/// FLOP/s with the registers of "avx2" or "avx512", or the tiles of "amx"; nothing where this
+/// processor has none, or the system or a limit on instructions does not permit tiles.
 [[nodiscard]] std::optional<double> fma_limit(std::string_view isa, int threads, double seconds);
 
 }  // namespace snug

@@ -2,7 +2,8 @@
 // Speed of the CPU kernels by op and shape: GFLOP/s and GB/s from the op's own cost, and the share
 // of what this machine can do (its best matrix product for products, else a threaded copy; a
 // convolution by tiles needs fewer operations than are counted, so its share may be 2). One
-// line of the table below a benchmark.
+// line of the table below a benchmark. of_tiles: the share of what AMX can do, where attention's
+// products are of bf16.
 //
 //   snug_bench_kernels --benchmark_filter='matmul.*2048' --threads=2
 #include <benchmark/benchmark.h>
@@ -12,11 +13,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 
 #include "backend/cpu/cpu_backend.h"
 #include "base/threads.h"
 #include "base/units.h"
 #include "bound_node.h"
+#include "fma_limit.h"
 
 namespace snug {
 namespace {
@@ -54,13 +57,8 @@ void append_rows(std::vector<BenchSpec>& specs, DType dtype) {
   const std::string type = to_string(dtype);
   const TensorType hidden{dtype, {2048, 3072}};
   const TensorType states{dtype, {2048, 768}};
-  const TensorType heads{dtype, {16, 128, 768}};
-  const TensorType log_sums = f32({16, 12, 128});
-  const TensorType mask{DType::boolean, {16, 128}};
   const TensorType rng{DType::i64, {3}};
   const Attrs drawn = {{"rate", 0.1}, {"ordinal", int64_t{0}}};
-  Attrs of_heads = drawn;
-  of_heads.set("heads", int64_t{12});
   specs.push_back({"bias_gradient/" + type, "reduce_sum", {hidden}, {{"axes", Ints{0}}}});
   specs.push_back({"ffn/" + type, "gelu", {hidden}});
   specs.push_back({"ffn/" + type, "gelu_grad", {hidden, hidden}});
@@ -70,11 +68,28 @@ void append_rows(std::vector<BenchSpec>& specs, DType dtype) {
   specs.push_back({"states/" + type,
                    "layer_norm_grad",
                    {states, f32({768}), f32({2048}), f32({2048}), states}});
-  specs.push_back({"heads/" + type, "attention", {heads, heads, heads, mask, rng}, of_heads});
-  specs.push_back({"heads/" + type,
-                   "attention_grad",
-                   {heads, heads, heads, heads, log_sums, heads, mask, rng},
-                   of_heads});
+}
+
+// BERT-base's attention: 16 x 128 tokens and 4 x 512, in training and without dropout.
+void append_attention(std::vector<BenchSpec>& specs, DType dtype) {
+  for (const int64_t tokens : {128, 512}) {
+    const int64_t batch = 2048 / tokens;
+    const TensorType heads{dtype, {batch, tokens, 768}};
+    const TensorType log_sums = f32({batch, 12, tokens});
+    const TensorType mask{DType::boolean, {batch, tokens}};
+    for (const double rate : {0.1, 0.0}) {
+      const std::string name =
+          std::string(rate > 0 ? "heads/" : "heads_without_dropout/") + to_string(dtype);
+      const InputTypes::Given rng =
+          rate > 0 ? InputTypes::Given(TensorType{DType::i64, {3}}) : kAbsent;
+      const Attrs attrs = {{"heads", int64_t{12}}, {"rate", rate}, {"ordinal", int64_t{0}}};
+      specs.push_back({name, "attention", {heads, heads, heads, mask, rng}, attrs});
+      specs.push_back({name,
+                       "attention_grad",
+                       {heads, heads, heads, heads, log_sums, heads, mask, rng},
+                       attrs});
+    }
+  }
 }
 
 // DeBERTa-v3-base at its full length.
@@ -146,6 +161,7 @@ std::vector<BenchSpec> all_specs() {
     append_layer(specs, 8192, 256, 1024, dtype);
     append_layer(specs, 8192, 1024, 256, dtype);
     append_rows(specs, dtype);
+    append_attention(specs, dtype);
     append_relative(specs, dtype);
   }
 
@@ -220,6 +236,7 @@ struct Peak {
   double flops_per_second = 0;  // of f32
   double bf16_flops_per_second = 0;
   double bytes_per_second = 0;  // read and written
+  std::optional<double> tile_flops_per_second;
 };
 Peak measure_peak(const Backend& backend, int threads) {
   const auto product_rate = [&](DType dtype) {
@@ -242,7 +259,15 @@ Peak measure_peak(const Backend& backend, int threads) {
   });
   return {.flops_per_second = product_rate(DType::f32),
           .bf16_flops_per_second = product_rate(DType::bf16),
-          .bytes_per_second = 2.0 * kBytes / copy};
+          .bytes_per_second = 2.0 * kBytes / copy,
+          .tile_flops_per_second = fma_limit("amx", threads, 0.2)};
+}
+
+// Of attention without a window or its gradient: what its products have of node.cost.flops.
+double attention_product_flops(const BenchSpec& bench) {
+  const Shape& q = bench.inputs[0].shape;
+  const double one = 2.0 * static_cast<double>(q[0] * q[1] * q[1] * q[2]);
+  return (bench.op == "attention" ? 2 : 5) * one;
 }
 
 void run_benchmark(benchmark::State& state, const Backend& backend, const BenchSpec& bench,
@@ -262,6 +287,9 @@ void run_benchmark(benchmark::State& state, const Backend& backend, const BenchS
   state.counters["of_peak"] = is_product
                                   ? Counter(node.cost.flops * runs / product_peak, Counter::kIsRate)
                                   : Counter(bytes * runs / peak.bytes_per_second, Counter::kIsRate);
+  if (bench.op.rfind("attention", 0) == 0 && is_bf16 && peak.tile_flops_per_second)
+    state.counters["of_tiles"] = Counter(
+        attention_product_flops(bench) * runs / *peak.tile_flops_per_second, Counter::kIsRate);
   state.SetLabel(node.choice.kernel + ", scratch " + format_bytes(node.choice.scratch_bytes));
 } catch (const Error& error) {
   state.SkipWithError(error.what());
@@ -287,6 +315,8 @@ int main(int argc, char** argv) {
   std::fprintf(stderr, "%d threads: matrix product %.0f GFLOP/s, of bf16 %.0f, copy %.1f GB/s\n",
                threads, peak.flops_per_second * 1e-9, peak.bf16_flops_per_second * 1e-9,
                peak.bytes_per_second * 1e-9);
+  if (peak.tile_flops_per_second)
+    std::fprintf(stderr, "tiles: %.0f GFLOP/s of bf16\n", *peak.tile_flops_per_second * 1e-9);
   const std::vector<BenchSpec> specs = all_specs();
   for (const BenchSpec& spec : specs) {
     std::string shape;
