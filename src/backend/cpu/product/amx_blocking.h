@@ -10,8 +10,8 @@
 
 namespace snug {
 
-/// One product of operands in bf16. M rows of dst, N columns of dst, K the summed dimension. None
-/// of them is zero where it is to compute anything.
+/// One product of operands in bf16. M rows of dst, N columns of dst, K the summed dimension. If
+/// K is longer than longest_amx_slice(), dst is f32.
 struct AmxProductSpec {
   int64_t m = 0;
   int64_t n = 0;
@@ -22,26 +22,25 @@ struct AmxProductSpec {
   DType stored = DType::f32;  // dst: f32 or bf16
 };
 
-/// Two ways. With b shared, its columns are packed once for all threads, n_block of them at a time,
-/// and every block of rows of a over the whole of K: nothing is packed twice as long as n_block is
-/// all of N. Where K is long, a block of sums stays in the second cache while K goes by, and each
-/// thread packs both operands for it, a slice of K at a time: the scratch does not grow with K.
+/// A slice of K after another: columns of b are packed for all threads, n_block of them at a time,
+/// then each thread packs blocks of rows of a for itself and multiplies them with those.
 struct AmxBlocking {
-  bool shares_b = true;
-  ProductGrid grid;     // a thread's part of dst, or of n_block columns of it
-  int64_t m_block = 0;  // all whole panels
-  int64_t n_block = 0;
-  int64_t k_slice = 0;  // whole steps; of shared b the whole of K
-  // Scratch in bytes: shared b, then a part of each thread: packed a, packed b, sums.
+  ProductGrid grid;     // a thread's part of n_block columns of dst
+  int64_t m_block = 0;  // whole panels
+  int64_t n_block = 0;  // likewise
+  int64_t k_slice = 0;  // whole steps
+  // Scratch in bytes: packed b, then a part of each thread, packed a and sums.
   int64_t shared_bytes = 0;
-  int64_t b_at = 0;
   int64_t sums_at = 0;
   int64_t part_bytes = 0;
-  int64_t scratch_bytes = 0;  // all of it, and no less than with a shorter K
 };
 
 /// K of a panel that stays in the first cache while it is multiplied with one panel after another.
 inline constexpr int64_t kAmxDepth = 384;
+
+/// How much of K is summed before dst is written. A longer K takes several times as long to dst,
+/// which holds the sums meanwhile: it has to be f32.
+[[nodiscard]] int64_t longest_amx_slice(bool transpose_a);
 
 [[nodiscard]] AmxBlocking choose_amx_blocking(const AmxProductSpec& spec, int threads);
 

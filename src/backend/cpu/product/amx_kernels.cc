@@ -145,7 +145,7 @@ SNUG_AMX void pack_panels(const AmxBlock& block, std::byte* panels, int64_t pane
 
 // ---- multiplying ----
 
-// A panel of a and one of b: the tile of their sums, and what is brought nearer meanwhile, a share
+// What a panel of a and one of b are multiplied from, and what is brought nearer meanwhile, a share
 // with every step.
 struct PanelPair {
   const std::byte* a;

@@ -25,6 +25,7 @@ struct AmxProductLaunch {
 };
 
 /// A product, cut once for a number of threads. Plain data: cheap to copy. Runs where has_amx().
+/// Where M, N or K is zero it computes nothing.
 class AmxProduct {
  public:
   AmxProduct(const AmxProductSpec& spec, int threads);

@@ -134,21 +134,25 @@ std::string text(const AmxProductSpec& p) {
          (p.accumulates ? " onto " : " to ") + to_string(p.stored);
 }
 
-// Both sides of a panel, of a step and of every block, and sizes of one or none.
+// Both sides of a panel, of a step, of every block and, in f32, of a slice of K.
 std::vector<AmxProductSpec> specs() {
   std::vector<AmxProductSpec> all;
-  const int64_t sizes[][3] = {{1, 1, 1},      {32, 32, 32},   {33, 31, 33},   {5, 70, 700},
-                              {130, 66, 770}, {260, 90, 385}, {64, 1301, 96}, {1301, 40, 64},
-                              {40, 40, 8200}, {1100, 70, 40}, {40, 40, 1100}};
+  const int64_t sizes[][3] = {{1, 1, 1},      {32, 32, 32},   {33, 31, 33},     {5, 70, 700},
+                              {130, 66, 770}, {260, 90, 385}, {64, 1301, 96},   {1301, 40, 64},
+                              {33, 40, 8200}, {1100, 70, 40}, {70, 1100, 2100}, {0, 3, 4},
+                              {3, 0, 4}};
   for (const auto& [m, n, k] : sizes) {
     for (int way = 0; way < 16; ++way) {
-      all.push_back({.m = m,
-                     .n = n,
-                     .k = k,
-                     .transpose_a = (way & 1) != 0,
-                     .transpose_b = (way & 2) != 0,
-                     .accumulates = (way & 4) != 0,
-                     .stored = (way & 8) != 0 ? DType::bf16 : DType::f32});
+      const AmxProductSpec p{.m = m,
+                             .n = n,
+                             .k = k,
+                             .transpose_a = (way & 1) != 0,
+                             .transpose_b = (way & 2) != 0,
+                             .accumulates = (way & 4) != 0,
+                             .stored = (way & 8) != 0 ? DType::bf16 : DType::f32};
+      const bool is_sliced = k > longest_amx_slice(p.transpose_a);
+      if (is_sliced && p.stored != DType::f32) continue;
+      if (m * n * k < int64_t{1} << 26 || (p.transpose_a && p.accumulates)) all.push_back(p);
     }
   }
   return all;
