@@ -471,7 +471,7 @@ TEST(CpuBackend, Gradients_of_wide_weights_over_fewer_rows_need_no_more_scratch)
   }
 }
 
-TEST(CpuBackend, Products_on_tiles_are_our_own_but_for_few_rows) {
+TEST(CpuBackend, Products_of_many_rows_of_bf16_are_our_own_on_tiles) {
   if (!has_bf16_tiles()) GTEST_SKIP() << "this processor has none";
   const auto backend = make_cpu_backend({.threads = 2, .profile = default_profile()});
   // Small integers: every sum is exact.
@@ -483,18 +483,28 @@ TEST(CpuBackend, Products_on_tiles_are_our_own_but_for_few_rows) {
         graph_of({"matmul", {half(std::move(a)), half(std::move(b)), absent()}, attrs});
     return backend->select(spec_of(graph, NodeId(0))).kernel;
   };
-  EXPECT_EQ(kernel_of({2048, 768}, {3072, 768}, sides(false, true)), "amx:matmul");
-  EXPECT_EQ(kernel_of({2048, 3072}, {3072, 768}, {}), "amx:matmul");
-  EXPECT_EQ(kernel_of({32, 768}, {768, 3072}, {}), "onednn:matmul");  // too few rows
-  EXPECT_EQ(kernel_of({2048, 768}, {2048, 3072}, sides(true, false)), "amx:matmul");
   Attrs of_weights = sides(true, false);
   of_weights.set("to", "f32");
+  EXPECT_EQ(kernel_of({2048, 768}, {3072, 768}, sides(false, true)), "amx:matmul");
+  EXPECT_EQ(kernel_of({2048, 3072}, {3072, 768}, {}), "amx:matmul");
   EXPECT_EQ(kernel_of({2048, 768}, {2048, 3072}, of_weights), "amx:matmul");
-  EXPECT_EQ(kernel_of({1000, 768}, {1000, 3072}, of_weights), "amx:matmul");
-  for (const int64_t k : {1024, 1027, 1536}) {
-    const Case c{"matmul", {half({k, 66}), half({k, 24}), absent()}, of_weights};
+  // Too few rows, of dst or summed; a dst that cannot hold so long a sum; a product a batch
+  // element.
+  EXPECT_EQ(kernel_of({32, 768}, {768, 3072}, {}), "onednn:matmul");
+  EXPECT_EQ(kernel_of({128, 768}, {128, 3072}, of_weights), "onednn:matmul");
+  EXPECT_EQ(kernel_of({4096, 768}, {4096, 3072}, sides(true, false)), "onednn:matmul");
+  EXPECT_EQ(kernel_of({512, 9000}, {9000, 64}, {}), "onednn:matmul_packed");
+  EXPECT_EQ(kernel_of({2, 512, 64}, {2, 64, 64}, {}), "onednn:matmul");
+  Attrs forward = sides(false, true);
+  forward.set("to", "f32");
+  const Case cases[] = {
+      {"matmul", {half({300, 66}), half({50, 66}), f32({50})}, forward},
+      {"matmul", {half({300, 66}), half({66, 50}), absent()}, {{"to", std::string("f32")}}},
+      {"matmul", {half({2100, 66}), half({2100, 50}), absent()}, of_weights},
+      {"matmul_accumulate", {f32({66, 50}), half({515, 66}), half({515, 50})}, sides(true, false)}};
+  for (const Case& c : cases) {
     const Outcome outcome = run_on_cpu(c, 2);
-    EXPECT_EQ(outcome.kernel, "onednn:matmul_sliced");
+    EXPECT_EQ(outcome.kernel, "amx:matmul");
     EXPECT_EQ(outcome.code, ErrorCode::ok);
     expect_close_to_reference(c, outcome);
   }

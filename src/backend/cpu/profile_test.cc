@@ -263,7 +263,7 @@ TEST(ProfileText, Refuses_text_that_is_no_profile_of_this_machine) {
   EXPECT_FALSE(read_profile(good.substr(0, good.size() / 2), "this machine", read));
   EXPECT_FALSE(read_profile("[1, 2]", "this machine", read));
   const std::string head =
-      R"({"format": 14, "machine": "this machine", "cache_bytes": 1000, "rates": {)";
+      R"({"format": 15, "machine": "this machine", "cache_bytes": 1000, "rates": {)";
   EXPECT_FALSE(read_profile(head + "}}", "this machine", read));
   const auto with = [&](const std::string& per_call, const std::string& more) {
     return head + R"("": {"per_call": )" + per_call +
@@ -279,7 +279,7 @@ TEST(ProfileText, Refuses_text_that_is_no_profile_of_this_machine) {
   other.replace(other.find("1000"), 4, "   0");
   EXPECT_FALSE(read_profile(other, "this machine", read));
   std::string older = with("0", rest);
-  older.replace(older.find("14"), 2, "13");
+  older.replace(older.find("15"), 2, "14");
   EXPECT_FALSE(read_profile(older, "this machine", read));
 }
 

@@ -168,6 +168,7 @@ std::vector<RateProbe> product_probes() {
                                 {512, 3072, 768},
                                 {512, 768, 768},
                                 {512, 1024, 256},
+                                {128, 768, 768},
                                 {64, 768, 768},
                                 {32, 512, 2048},
                                 {8, 256, 256}}) {
@@ -185,7 +186,7 @@ std::vector<RateProbe> product_probes() {
        {std::array<int64_t, 3>{512, 768, 768}, {2048, 256, 256}, {512, 256, 1024}})
     add_gradient(a_across, {f32({k, m}), f32({k, n}), kAbsent});
   for (const auto& [k, m, n] :
-       {std::array<int64_t, 3>{2048, 768, 768}, {512, 768, 768}, {512, 256, 1024}})
+       {std::array<int64_t, 3>{2048, 768, 768}, {512, 768, 768}, {512, 256, 1024}, {128, 768, 768}})
     add_gradient(to_weights, {bf16({k, m}), bf16({k, n}), kAbsent});
   return all;
 }

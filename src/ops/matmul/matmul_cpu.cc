@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// CPU kernels of matmul and matmul_accumulate, best first. oneDNN's blocked ("brgemm")
-// implementation does the work; it allocates nothing but argument lists. Which form is fastest
-// depends on shapes only (measured; see special_form):
-//   onednn:matmul_sliced      a sum of products over slices of K, each with b packed (gradients of
-//                             weights on tiles)
+// CPU kernels of matmul and matmul_accumulate, best first. Most are oneDNN's blocked ("brgemm")
+// implementation, which allocates nothing but argument lists. Which of its forms is fastest depends
+// on shapes only (measured; see special_form):
+//   amx:matmul                many rows of bf16 on tiles (matmul_amx_cpu.cc)
 //   onednn:matmul_transposed  dst^T = b^T a^T into scratch, then a transposition (gradients of wide
 //                             weights)
 //   onednn:matmul_packed      b reordered into oneDNN's own layout in scratch first
@@ -56,9 +55,7 @@ Desc bias_desc(const MatmulNode& p) {
   return {{1, 1, p.n}, kF32, Dims{p.n, p.n, 1}};
 }
 
-enum class Form { plain_operands, packed_b, transposed, sliced };
-
-bool packs(Form form) { return form == Form::packed_b || form == Form::sliced; }
+enum class Form { plain_operands, packed_b, transposed };
 
 // oneDNN's descriptor of the product, or nothing where only an implementation that allocates its
 // own packing buffers (or the reference loop) would take it.
@@ -69,7 +66,8 @@ std::optional<dnnl::matmul::primitive_desc> describe_product(const MatmulNode& p
                                           : operand(p, p.m, p.k, p.transpose_a);
   Desc b = form == Form::transposed ? operand(p, p.k, p.m, !p.transpose_a)
                                     : operand(p, p.k, p.n, p.transpose_b);
-  if (packs(form)) b = Desc(b.dims(), onednn_type(p.operands), dnnl::memory::format_tag::any);
+  if (form == Form::packed_b)
+    b = Desc(b.dims(), onednn_type(p.operands), dnnl::memory::format_tag::any);
   const Desc dst = form == Form::transposed ? matrix(p, p.stored, p.n, p.m, false)
                                             : matrix(p, p.stored, p.m, p.n, false);
   dnnl::primitive_attr attributes = onednn_attributes();
@@ -82,9 +80,6 @@ std::optional<dnnl::matmul::primitive_desc> describe_product(const MatmulNode& p
       p.has_bias ? dnnl::matmul::desc(a, b, bias_desc(p), dst) : dnnl::matmul::desc(a, b, dst);
   return find_blocked_product(desc, attributes, onednn);
 }
-
-// How much of K one slice takes in a product that is summed by slices; the last may be shorter.
-constexpr int64_t kSlice = 512;
 
 // Whether oneDNN copies b block by block anyway: where it is transposed, and where its rows are a
 // power of two apart.
@@ -108,14 +103,9 @@ bool has_many_pages(const MatmulNode& p) {
 // right for every shape.
 std::optional<Form> special_form(const MatmulNode& p) {
   if (!p.b_is_shared || p.m < 64) return std::nullopt;  // packing costs as much as some ten rows
-  // Tiles are so fast that oneDNN's copying of b for every block of rows is a fifth of the time,
-  // and that a transposed a is best read while it is in the second cache.
-  if (p.operands == DType::bf16 && has_bf16_tiles()) {
-    if (!p.transpose_a) return p.m >= 256 ? std::optional(Form::packed_b) : std::nullopt;
-    const bool can_slice =
-        !p.transpose_b && !p.has_bias && p.stored == DType::f32 && p.k >= 2 * kSlice;
-    return can_slice ? std::optional(Form::sliced) : std::nullopt;
-  }
+  // Tiles are so fast that oneDNN's copying of b for every block of rows is a fifth of the time.
+  if (p.operands == DType::bf16 && has_bf16_tiles())
+    return !p.transpose_a && p.m >= 256 ? std::optional(Form::packed_b) : std::nullopt;
   if (has_wide_rows(p.n, p.transpose_b)) {
     // A gradient of weights: both operands are read along K. Swapping their roles makes the narrow
     // one "b". Where K is short it pays as far as the packed b would be the larger scratch: a
@@ -139,7 +129,8 @@ dnnl::reorder::primitive_desc describe_packing(const MatmulNode& p, const Desc& 
 // One product of oneDNN's with the packing of its b, if its form has one.
 class OneProduct {
  public:
-  OneProduct(const MatmulNode& p, Form form, const CpuContext& context) : packs_(packs(form)) {
+  OneProduct(const MatmulNode& p, Form form, const CpuContext& context)
+      : packs_(form == Form::packed_b) {
     const auto desc = describe_product(p, form, *context.onednn);
     product_ = BoundPrimitive(context.onednn, dnnl::matmul(*desc));
     src_ = product_.add(DNNL_ARG_SRC, desc->src_desc());
@@ -184,7 +175,7 @@ class OneProduct {
     const auto desc = describe_product(p, form, *context.onednn);
     size_t scratchpad = desc->scratchpad_desc().get_size();
     size_t packed = 0;
-    if (packs(form)) {
+    if (form == Form::packed_b) {
       const auto packing = describe_packing(p, desc->weights_desc(), *context.onednn);
       scratchpad = std::max(scratchpad, packing.scratchpad_desc().get_size());
       packed = desc->weights_desc().get_size();
@@ -201,28 +192,14 @@ class OneProduct {
   size_t pack_from_ = 0, pack_to_ = 0, pack_scratchpad_ = 0;
 };
 
-// The products of a form: one, or those of the first slice of K, of the next ones and of the last,
-// where that is shorter.
-std::vector<MatmulNode> products_of(const MatmulNode& p, Form form) {
-  if (form != Form::sliced) return {p};
-  std::vector<MatmulNode> slices(p.k % kSlice > 0 ? 3 : 2, p);
-  for (MatmulNode& slice : slices) {
-    slice.k = kSlice;
-    slice.accumulates = true;
-  }
-  slices.front().accumulates = p.accumulates;
-  if (slices.size() > 2) slices.back().k = p.k % kSlice;
-  return slices;
-}
-
 class OnednnMatmul final : public Kernel {
  public:
   OnednnMatmul(const MatmulNode& product, Form form, const CpuContext& context)
-      : product_(product), form_(form), threads_(context.threads) {
-    for (const MatmulNode& each : products_of(product, form))
-      products_.emplace_back(each, form, context);
-    scratch_offset_ = bytes(product, form, context).scratchpad;
-  }
+      : product_(product),
+        form_(form),
+        threads_(context.threads),
+        scratch_offset_(OneProduct::bytes(product, form, context).scratchpad),
+        onednn_(product, form, context) {}
 
   [[nodiscard]] ErrorCode run(const Launch& launch) const noexcept override {
     set_library_threads(threads_);
@@ -235,10 +212,8 @@ class OnednnMatmul final : public Kernel {
       copy_overwritten(launch, 0, product_.sum_input, elements * element_bytes(product_.stored));
     }
     auto* second = scratch_at<std::byte>(launch, scratch_offset_);  // packed b, or dst^T
-    if (form_ == Form::sliced) return run_slices(a, b, dst, second, launch.scratch);
-    if (form_ != Form::transposed)
-      return products_.front().run(a, b, bias, dst, second, launch.scratch);
-    const ErrorCode code = products_.front().run(b, a, nullptr, second, nullptr, launch.scratch);
+    if (form_ != Form::transposed) return onednn_.run(a, b, bias, dst, second, launch.scratch);
+    const ErrorCode code = onednn_.run(b, a, nullptr, second, nullptr, launch.scratch);
     if (code != ErrorCode::ok) return code;
     transpose_matrix(threads_, reinterpret_cast<const float*>(second), output<float>(launch),
                      product_.n, product_.m, product_.accumulates);
@@ -246,41 +221,17 @@ class OnednnMatmul final : public Kernel {
   }
 
   static int64_t scratch_bytes(const MatmulNode& p, Form form, const CpuContext& context) {
-    const OneProduct::Bytes needed = bytes(p, form, context);
+    const OneProduct::Bytes needed = OneProduct::bytes(p, form, context);
     const int64_t swapped = form == Form::transposed ? p.m * p.n * element_bytes(DType::f32) : 0;
     return needed.scratchpad + needed.packed + swapped;
   }
 
  private:
-  // The most that any of the products needs.
-  static OneProduct::Bytes bytes(const MatmulNode& p, Form form, const CpuContext& context) {
-    OneProduct::Bytes most;
-    for (const MatmulNode& each : products_of(p, form)) {
-      const OneProduct::Bytes needed = OneProduct::bytes(each, form, context);
-      most.scratchpad = std::max(most.scratchpad, needed.scratchpad);
-      most.packed = std::max(most.packed, needed.packed);
-    }
-    return most;
-  }
-
-  // Rows of both operands are rows of K.
-  [[nodiscard]] ErrorCode run_slices(const std::byte* a, const std::byte* b, std::byte* dst,
-                                     std::byte* packed, std::byte* scratch) const noexcept {
-    const int64_t element = element_bytes(product_.operands);
-    for (int64_t k = 0; k < product_.k; k += kSlice) {
-      const OneProduct& slice = products_[k == 0 ? 0 : k + kSlice <= product_.k ? 1 : 2];
-      const ErrorCode code = slice.run(a + k * product_.m * element, b + k * product_.n * element,
-                                       nullptr, dst, packed, scratch);
-      if (code != ErrorCode::ok) return code;
-    }
-    return ErrorCode::ok;
-  }
-
   MatmulNode product_;
   Form form_;
   int threads_;
-  int64_t scratch_offset_ = 0;
-  std::vector<OneProduct> products_;  // products_of()
+  int64_t scratch_offset_;
+  OneProduct onednn_;
 };
 
 // Products of our own of so few rows, of dst or summed into a gradient, are as fast as oneDNN's on
@@ -297,10 +248,8 @@ std::string onednn_accepts(const NodeSpec& spec, const CpuContext& context) {
   if (p.operands == DType::bf16 && !has_bf16_products()) return "no bf16 instructions here";
   if (has_few_rows(p)) return "products of our own are as fast with so few rows";
   if (form != Form::plain_operands && special_form(p) != form) return "not faster for this shape";
-  for (const MatmulNode& each : products_of(p, form)) {
-    if (!describe_product(each, form, *context.onednn))
-      return "oneDNN has no blocked implementation for it";
-  }
+  if (!describe_product(p, form, *context.onednn))
+    return "oneDNN has no blocked implementation for it";
   return {};
 }
 template <Form form>
@@ -340,7 +289,6 @@ std::span<const CpuKernelDef> matmul_cpu_kernels() {
     all.push_back(amx_matmul("matmul_accumulate", kBf16Summed));
     const auto add = [&](const char* op, const char* types) {
       using Packed = FormTag<Form::packed_b>;
-      all.push_back(onednn_def(op, "onednn:matmul_sliced", types, FormTag<Form::sliced>()));
       all.push_back(onednn_def(op, "onednn:matmul_transposed", types, FormTag<Form::transposed>()));
       all.push_back(onednn_def(op, "onednn:matmul_packed", types, Packed()));
       all.push_back(onednn_def(op, "onednn:matmul", types, FormTag<Form::plain_operands>()));
