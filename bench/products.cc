@@ -5,13 +5,15 @@
 //   echo 'nt 1 2048 1024 256 new 0.3' | snug_bench_products snug --threads 2
 //
 // A line: layout (nn, nt, tn, tt: is the first, is the second operand stored across), batch, m, n,
-// k, "new" or "add" (onto what is there), seconds to measure for. Sides:
+// k, "new", "add" (onto what is there) or "own" (new, in the operands' type and not in f32),
+// seconds to measure for. An answer has the seconds of a call, and those of all threads' computing.
+// Sides:
 //   snug      the kernel that the CPU backend selects; snug-bf16: of operands in bf16
 //   snug-own  our own product, where another kernel is selected, too
 //   snug-panels  our own product, of a b that was packed before; of one batch
 //   openblas  libopenblas.so.0 as the system has it, loaded when asked for; a batch is divided
 //             among the threads, for it has no call for batches
-//   limit     fused multiply-adds on registers only; a line is "avx2 SECONDS" or "avx512 SECONDS"
+//   limit     multiply-adds on registers only; a line is ISA SECONDS, of avx2, avx512 or amx
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -28,6 +30,7 @@
 #include <vector>
 
 #include "backend/cpu/cpu_backend.h"
+#include "backend/cpu/half_rows.h"
 #include "backend/cpu/product/panels.h"
 #include "backend/cpu/product/product.h"
 #include "base/threads.h"
@@ -44,6 +47,7 @@ struct ProductShape {
   bool transpose_b = false;
   int64_t batch = 1, m = 0, n = 0, k = 0;
   bool accumulates = false;
+  bool is_narrow = false;  // dst is of the operands' type, else f32
 };
 
 // One side's product with operands of its own.
@@ -54,20 +58,22 @@ class Bound {
   Bound& operator=(const Bound&) = delete;
   virtual ~Bound() = default;
   virtual void run() = 0;
-  [[nodiscard]] virtual const float* result() const = 0;
+  [[nodiscard]] virtual float result(int64_t index) const = 0;
   [[nodiscard]] virtual std::string kernel() const = 0;
 };
 
 class SnugProduct final : public Bound {
  public:
   SnugProduct(const Backend& backend, const ProductShape& p, DType operands)
-      : node_(backend, spec_of_product(p, operands)) {}
+      : dst_(p.is_narrow ? operands : DType::f32), node_(backend, spec_of_product(p, operands)) {}
   void run() override {
     if (node_.run() != ErrorCode::ok)
       throw Error(ErrorCode::internal, "product", "the kernel refused its data");
   }
-  [[nodiscard]] const float* result() const override {
-    return reinterpret_cast<const float*>(node_.output(0));
+  [[nodiscard]] float result(int64_t index) const override {
+    float value = 0;
+    const auto* data = reinterpret_cast<const std::byte*>(node_.output(0));
+    return *FloatRows(dst_).read(data, index, 1, &value);
   }
   [[nodiscard]] std::string kernel() const override { return node_.choice.kernel; }
 
@@ -84,9 +90,10 @@ class SnugProduct final : public Bound {
       const TensorType sum{DType::f32, matrix(p.m, p.n, false)};
       return {"product", "matmul_accumulate", {sum, a, b}, attrs};
     }
-    attrs.set("to", std::string("f32"));
+    if (!p.is_narrow) attrs.set("to", std::string("f32"));
     return {"product", "matmul", {a, b, std::nullopt}, attrs};
   }
+  DType dst_;
   BoundNode node_;
 };
 
@@ -126,7 +133,7 @@ class OwnProduct final : public Bound {
                 .dst_stride = p.n,
                 .scratch = reinterpret_cast<std::byte*>(scratch_.data())} {}
   void run() override { product_.run(launch_); }
-  [[nodiscard]] const float* result() const override { return launch_.dst; }
+  [[nodiscard]] float result(int64_t index) const override { return launch_.dst[index]; }
   [[nodiscard]] std::string kernel() const override { return "simd:matmul"; }
 
  private:
@@ -159,7 +166,7 @@ class PanelProduct final : public Bound {
                 threads, memory_.b.data(), panels_.data());
   }
   void run() override { product_.run(launch_); }
-  [[nodiscard]] const float* result() const override { return launch_.dst; }
+  [[nodiscard]] float result(int64_t index) const override { return launch_.dst[index]; }
   [[nodiscard]] std::string kernel() const override { return "simd:packed_matmul"; }
 
  private:
@@ -218,7 +225,7 @@ class OpenBlasProduct final : public Bound {
  public:
   OpenBlasProduct(const OpenBlas& blas, const ProductShape& p) : blas_(blas), p_(p), memory_(p) {}
   void run() override { blas_.multiply(p_, memory_.a.data(), memory_.b.data(), memory_.c.data()); }
-  [[nodiscard]] const float* result() const override { return memory_.c.data(); }
+  [[nodiscard]] float result(int64_t index) const override { return memory_.c.data()[index]; }
   [[nodiscard]] std::string kernel() const override { return "OpenBLAS " + blas_.core_name(); }
 
  private:
@@ -274,7 +281,7 @@ void answer(Bound& bound, const ProductShape& p, bool is_first, double seconds) 
     out << "\"sample\": [";
     const int64_t count = p.batch * p.m * p.n;
     for (int64_t i = 0; i < kSamples; ++i)
-      out << (i > 0 ? ", " : "") << bound.result()[i * (count - 1) / (kSamples - 1)];
+      out << (i > 0 ? ", " : "") << bound.result(i * (count - 1) / (kSamples - 1));
     out << "], ";
   }
   const Seconds took = median_seconds(bound, seconds);
@@ -288,12 +295,13 @@ ProductShape product_of(std::istream& words, double& seconds) {
   std::string layout, onto;
   words >> layout >> p.batch >> p.m >> p.n >> p.k >> onto >> seconds;
   const bool is_layout = layout == "nn" || layout == "nt" || layout == "tn" || layout == "tt";
-  if (!words || !is_layout || (onto != "new" && onto != "add"))
+  if (!words || !is_layout || (onto != "new" && onto != "add" && onto != "own"))
     throw Error(ErrorCode::bad_config, "input",
-                "a line is: nn|nt|tn|tt BATCH M N K new|add SECONDS");
+                "a line is: nn|nt|tn|tt BATCH M N K new|add|own SECONDS");
   p.transpose_a = layout[0] == 't';
   p.transpose_b = layout[1] == 't';
   p.accumulates = onto == "add";
+  p.is_narrow = onto == "own";
   return p;
 }
 
