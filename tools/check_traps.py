@@ -10,7 +10,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 def main():
     tests = set()
     for folder in ("src", "tests"):
-        for path in sorted((ROOT / folder).rglob("*_test.*")):
+        for path in sorted(path for path in (ROOT / folder).rglob("*_test.*") if path.suffix in (".cc", ".py")):
             text = path.read_text()
             tests.update(f"{suite}.{name}" for suite, name in re.findall(r"\bTEST(?:_P|_F)?\((\w+),\s*(\w+)\)", text))
             tests.update(re.findall(r"def (test_\w+)\(", text))

@@ -230,7 +230,8 @@ TEST(OwnNetwork, an_update_that_fails_half_way_is_not_gone_on_with) {
   const Network network = with_fragile_gradient(fails);
   const Data data;
   SessionOptions options = options_of();
-  options.micro_batch_size = static_cast<int>(options.batch_rows);  // of several, the first would fail before weights move
+  // The first of two micro-batches would fail before weights move.
+  options.micro_batch_size = static_cast<int>(options.batch_rows);
   Session session(network, options);
   (void)session.step(data.rows());
   const auto before = values_of(session);
