@@ -23,6 +23,7 @@ if DEVICE == "cpu":
 class Inductor(unittest.TestCase):
     def setUp(self):
         torch._dynamo.reset()
+        torch.set_num_threads(1)  # rows of embeddings are added with atomics: with several, Inductor's own bits differ from run to run
 
     def backend(self, case, memory, **more):
         return snug.torch.backend(memory, optimizer=case.optimizer, mode="inductor", **more)
