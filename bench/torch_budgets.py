@@ -5,7 +5,8 @@
     python3 bench/torch_budgets.py llama layers=8 batch=2 length=256 --device cpu --points 20 --optimizer SGD --grads none
 
 Beside `snug.torch.backend` run: the model without a backend ("eager"), AOTAutograd's graphs ("aot_eager"), every layer under torch.utils.checkpoint, and
-`activation_memory_budget` at some fractions, all op by op ("aot_eager" with min-cut). Times are medians of `--rounds` rounds in turns.
+`activation_memory_budget` at some fractions, all op by op ("aot_eager" with min-cut), or, with `--mode inductor`, all compiled by Inductor. Times are
+medians of `--rounds` rounds in turns.
 Behind the table stands what must hold: cost and peak over budgets, and both beside PyTorch's fractions.
 """
 import argparse
@@ -70,6 +71,16 @@ def min_cut(budget):
     return aot_autograd(fw_compiler=boxed_nop, partition_fn=partition, keep_inference_input_mutations=True)
 
 
+def under_inductor(model, budget=1.0):
+    run = torch.compile(model, dynamic=False)
+
+    def step(**batch):
+        with torch._functorch.config.patch(activation_memory_budget=budget):
+            return run(**batch)
+
+    return step
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", choices=torch_models.LARGE)
@@ -81,6 +92,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--optimizer", default="AdamW", help="of torch.optim")
     parser.add_argument("--grads", default="accumulate", choices=["accumulate", "none"], help="whether .grad is there when a step begins")
+    parser.add_argument("--mode", default="exact", choices=["exact", "inductor"], help="of both sides")
     parser.add_argument("--bf16", action="store_true", help="under autocast")
     words = parser.parse_args()
     if words.points:
@@ -105,7 +117,7 @@ def main():
 
     start = time.perf_counter()
     with torch.autocast(words.device, torch.bfloat16, enabled=words.bf16):
-        plan = snug.torch.plan(model, batch, optimizer=optimizer, differentiate="loss", grads=words.grads, memory=1 << 50)
+        plan = snug.torch.plan(model, batch, optimizer=optimizer, differentiate="loss", grads=words.grads, memory=1 << 50, mode=words.mode)
     resident = plan.region.resident
     with snug.torch.measure(words.device) as there:
         pass
@@ -129,14 +141,17 @@ def main():
 
     for share in map(float, words.shares.split(",")):
         memory = beside + plan.smallest_bytes + int(share * (plan.keep_all_bytes - plan.smallest_bytes))
-        backend = snug.torch.backend(memory, optimizer=optimizer, resident_bytes=beside, differentiate="loss", grads=words.grads)
+        backend = snug.torch.backend(memory, optimizer=optimizer, resident_bytes=beside, differentiate="loss", grads=words.grads, mode=words.mode)
         torch._dynamo.reset()
         add(f"snug {share}", torch.compile(model, backend=backend, dynamic=False), memory)
         if rows and backend.plans:
             rows[-1].update(planned=backend.plans[-1].peak_bytes, overhead=backend.plans[-1].overhead, budget=memory, solve=backend.plans[-1].report["seconds"])
     for fraction in filter(None, words.fractions.split(",")):
-        add(f"activation_memory_budget {fraction}", torch.compile(model, backend=min_cut(float(fraction)), dynamic=False))
+        fraction = float(fraction)
+        add(f"activation_memory_budget {fraction}", under_inductor(model, fraction) if words.mode == "inductor" else torch.compile(model, backend=min_cut(fraction), dynamic=False))
     add("eager", model)
+    if words.mode == "inductor":
+        add("inductor", under_inductor(model))
     torch._dynamo.config.recompile_limit = 2 * len(rows)  # the same code under many backends
     for row in rows:
         row["step"]()
@@ -186,7 +201,7 @@ def add_checkpoint(model, batch, words, rows, autocast, states):
         return
     for each in layers.values():
         set_checkpointed(each, True)
-    step = Step(model, batch, autocast(model), words)
+    step = Step(model, batch, autocast(under_inductor(model) if words.mode == "inductor" else model), words)
     peak = step.measured() + states
     rows.append({"name": "every layer checkpointed", "step": step, "planned": None, "measured": peak, "overhead": None, "times": [step.seconds() for _ in range(words.rounds)]})
 

@@ -14,6 +14,7 @@ import torch
 
 import snug
 import snug.torch
+import models
 from exact_test import DEVICE, Case, equal
 
 if DEVICE == "cpu":
@@ -71,6 +72,96 @@ class Inductor(unittest.TestCase):
     def test_bert(self):
         self.check("bert", 0.8)
 
+    def test_plan_before_anything_runs(self):
+        case = Case("custom")
+        whole = snug.torch.plan(case.model, case.batch, optimizer=case.optimizer, mode="inductor")
+        self.assertIsNone(whole.region)
+        peaks, times = ([row[key] for row in whole.price_list] for key in ("peak_bytes", "milliseconds"))
+        self.assertGreater(len(peaks), 1)
+        self.assertEqual((peaks, times), (sorted(peaks), sorted(times, reverse=True)))
+        memory = (whole.smallest_bytes + 3 * whole.keep_all_bytes) // 4
+        planned = snug.torch.plan(case.model, case.batch, optimizer=case.optimizer, memory=memory, mode="inductor")
+        backend = self.backend(case, memory)
+        case.gradients(case.compiled(backend))
+        self.assertEqual(planned.peak_bytes, self.check_bytes(backend).peak_bytes)
+        self.assertEqual(planned.region.report["schedule"], backend.plans[0].report["schedule"])
+        self.assertEqual(max(max(each) for each in planned.region.levels), max(planned.region.forward_peak_bytes, planned.region.backward_peak_bytes))
+        self.assertRegex(str(planned), "compiles a partition of the planner's, of . lowered")
+        self.assertEqual(planned.to_html().count("<svg"), 2)
+
+    def test_refused_with_ways(self):
+        """The ops one by one do not fit either."""
+        case = Case("custom")
+        exact = snug.torch.plan(case.model, case.batch, optimizer=case.optimizer)
+        with self.assertRaises(snug.DoesNotFit) as caught:
+            snug.torch.plan(case.model, case.batch, optimizer=case.optimizer, memory=exact.smallest_bytes - 4096, mode="inductor")
+        ways = caught.exception.ways
+        self.assertIn("micro_batches", [key for way in ways for key in way.keys])
+        self.assertTrue(all(way.least_bytes < exact.smallest_bytes for way in ways))
+
+    def test_bfloat16(self):
+        """What is saved decides what Inductor rounds. Strictly, it rounds as the ops one by one do."""
+        model = models.Autocast(models.Custom()).to(DEVICE)
+        x = models.pictures(8, 1, 128).reshape(1024, 128).to(DEVICE)
+        optimizer = torch.optim.AdamW(model.parameters())
+
+        def gradients(run, x=x):
+            model.zero_grad(set_to_none=True)
+            run(x=x).backward()
+            return [each.grad.clone() for each in model.parameters()]
+
+        def within(memory, numerics):
+            torch._dynamo.reset()
+            backend = snug.torch.backend(memory, optimizer=optimizer, mode="inductor", numerics=numerics)
+            found = gradients(torch.compile(model, backend=backend, dynamic=False))
+            return found, self.check_bytes(backend)
+
+        eager = gradients(model)
+        found, whole = within(1 << 40, "strict")
+        self.assertTrue(equal(eager, found))
+        memory = whole.resident.total + int(0.8 * (whole.peak_bytes - whole.resident.total))
+        found, plan = within(memory, "strict")
+        self.assertGreater(plan.runs_again, 0)
+        self.assertTrue(equal(eager, found))
+        found, plan = within(memory, "default")
+        self.assertGreater(plan.runs_again, 0)
+        exact = gradients(model.double().module, x.double())
+        distance = [sum(float((a - b.double()).square().sum()) for a, b in zip(exact, each)) ** 0.5 for each in (eager, found)]
+        self.assertLess(distance[1], 1.1 * distance[0])
+
+    def test_several_graphs(self):
+        case = Case("broken")
+        wanted = case.gradients(case.compiled("inductor"))
+        whole = self.backend(case, 1 << 40, graphs="several")
+        run = case.compiled(whole)
+        for _ in range(3):
+            found = case.gradients(run)
+        self.assertTrue(equal(wanted, found))
+        self.assertEqual([plan.rounds for plan in whole.plans], [1, 1, 1])
+        base = whole.plans[0].resident.total
+        top = max(plan.peak_bytes for plan in whole.plans)
+        backend = self.backend(case, base + int(0.8 * (top - base)), graphs="several")
+        run = case.compiled(backend)
+        for _ in range(3):
+            found = case.gradients(run)
+        self.assertTrue(equal(found, case.gradients(run)))
+        size = sum(float(each.double().square().sum()) for each in wanted) ** 0.5
+        self.assertLess(sum(float((a.double() - b.double()).square().sum()) for a, b in zip(wanted, found)) ** 0.5, 1e-6 * size)
+        for plan in backend.plans:
+            self.assertLessEqual(max(plan.peak_bytes, plan.measured_forward_bytes, plan.measured_backward_bytes), backend.memory)
+            self.assertLessEqual(plan.report["handed_bytes"], plan.allowance.crossing_bytes)
+        self.assertGreater(sum(plan.runs_again for plan in backend.plans), 0)
+
+    def test_refused_with_ways(self):
+        """Half of the batch takes less; the ops one by one do not fit either."""
+        case = Case("gpt2")
+        exact = snug.torch.plan(case.model, case.batch, optimizer=case.optimizer)
+        with self.assertRaises(snug.DoesNotFit) as caught:
+            snug.torch.plan(case.model, case.batch, optimizer=case.optimizer, memory=exact.smallest_bytes - 4096, mode="inductor")
+        ways = caught.exception.ways
+        self.assertIn("micro_batches", [key for way in ways for key in way.keys])
+        self.assertTrue(all(way.least_bytes < exact.smallest_bytes for way in ways))
+
     def test_op_by_op_where_nothing_fits(self):
         """Inductor's backward part of this model takes more than the ops one by one."""
         case = Case("unet")
@@ -87,9 +178,10 @@ class Inductor(unittest.TestCase):
         self.assertGreater(caught.exception.smallest_bytes, plan.resident.total)
 
     def test_wrong_uses(self):
-        for words in ({"count": "storages"}, {"graphs": "several"}):
-            with self.assertRaisesRegex(snug.Error, 'mode.*is "inductor" with'):
-                snug.torch.backend("1GiB", resident_bytes=0, mode="inductor", **words)
+        with self.assertRaisesRegex(snug.Error, 'mode.*is "inductor" with'):
+            snug.torch.backend("1GiB", resident_bytes=0, mode="inductor", count="storages")
+        with self.assertRaisesRegex(snug.Error, "numerics.*in any case"):
+            snug.torch.backend("1GiB", resident_bytes=0, numerics="strict")
         with self.assertRaisesRegex(snug.Error, 'mode.*is .fast'):
             snug.torch.backend("1GiB", resident_bytes=0, mode="fast")
         with torch._inductor.config.patch({"triton.cudagraphs": True}), self.assertRaisesRegex(snug.Error, "CUDA graphs"):
@@ -120,6 +212,7 @@ import torch
 from torch._dynamo.utils import counters
 
 import snug.torch
+import models
 from exact_test import Case
 
 case = Case("custom")

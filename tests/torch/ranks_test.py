@@ -14,12 +14,12 @@ import torch.multiprocessing as processes
 
 from exact_test import DEVICE, equal
 
-RANKS = 2
+RANKS = (2, 4)
 
 
-def start(rank, work, store):
+def start(rank, work, store, ranks):
     torch.set_num_threads(1)
-    torch.distributed.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=RANKS)
+    torch.distributed.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=ranks)
     WORKS[work](rank)
     torch.distributed.destroy_process_group()
 
@@ -27,7 +27,7 @@ def start(rank, work, store):
 def part_of(rank, layers):
     from layers_test import deep
     model, batch = deep(layers)
-    return model, {key: value[rank::RANKS] for key, value in batch.items()}
+    return model, {key: value[rank :: torch.distributed.get_world_size()] for key, value in batch.items()}
 
 
 def tell(*words):
@@ -94,13 +94,14 @@ WORKS = {"parallel": parallel, "sharded": sharded}
 @unittest.skipIf(DEVICE == "cuda", "one device for two ranks")
 class Ranks(unittest.TestCase):
     def run_all(self, work):
-        with tempfile.TemporaryDirectory() as folder:
-            done = subprocess.run([sys.executable, __file__, work, str(pathlib.Path(folder, "store"))], capture_output=True, text=True, timeout=900,
-                                  env={**os.environ, "PYTHONHASHSEED": "0"})
-        self.assertEqual(done.returncode, 0, done.stderr[-3000:])
-        lines = done.stdout.split()
-        self.assertEqual(len(lines), RANKS)
-        self.assertEqual(len(set(lines)), 1)  # equal plans
+        for ranks in RANKS:
+            with self.subTest(ranks=ranks), tempfile.TemporaryDirectory() as folder:
+                done = subprocess.run([sys.executable, __file__, work, str(pathlib.Path(folder, "store")), str(ranks)], capture_output=True, text=True, timeout=900,
+                                      env={**os.environ, "PYTHONHASHSEED": "0"})
+                self.assertEqual(done.returncode, 0, done.stderr[-3000:])
+                lines = done.stdout.split()
+                self.assertEqual(len(lines), ranks)
+                self.assertEqual(len(set(lines)), 1)  # equal plans
 
     def test_the_backend_under_ddp(self):
         self.run_all("parallel")
@@ -110,7 +111,8 @@ class Ranks(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) == 3 and sys.argv[1] in WORKS:
-        processes.start_processes(start, args=(sys.argv[1], sys.argv[2]), nprocs=RANKS, start_method="spawn")
+    if len(sys.argv) == 4 and sys.argv[1] in WORKS:
+        ranks = int(sys.argv[3])
+        processes.start_processes(start, args=(sys.argv[1], sys.argv[2], ranks), nprocs=ranks, start_method="spawn")
     else:
         unittest.main()

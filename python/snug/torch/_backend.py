@@ -16,7 +16,6 @@ from ._region import RegionPlan
 from ._share import divide
 
 MOST_SHAPES = 8
-OLDEST_INDUCTOR, NEWEST_INDUCTOR = (2, 15), (2, 15)
 
 
 def one_of(name: str, value: str, words: Sequence[str]) -> str:
@@ -29,7 +28,7 @@ class Backend:
     """What torch.compile is given. `plans` has the plan of every graph and shape that is in use, in the order of their first calls."""
 
     def __init__(self, memory: int | str, *, optimizer: torch.optim.Optimizer | None, resident_bytes: int | str | None, grads: str, count: str,
-                 graphs: str, differentiate: str, effort: str, mode: str = "exact") -> None:
+                 graphs: str, differentiate: str, effort: str, mode: str = "exact", numerics: str = "default") -> None:
         self.memory = bytes_of("memory", memory)
         if optimizer is None and resident_bytes is None:
             raise Error("bad_config", "optimizer", "is not given, and its states are part of the step",
@@ -42,10 +41,11 @@ class Backend:
         self.differentiate = one_of("differentiate", differentiate, ("all", "loss"))
         self.effort = one_of("effort", effort, ("fast", "default", "best"))
         self.mode = one_of("mode", mode, ("exact", "inductor"))
-        if self.mode == "inductor" and (self.count, self.graphs) != ("workspace", "one"):
-            raise Error("unsupported", "mode", f'is "inductor" with count="{self.count}", graphs="{self.graphs}"', 'count="workspace" and graphs="one", or mode="exact"')
-        if self.mode == "inductor" and not OLDEST_INDUCTOR <= tuple(map(int, torch.__version__.split(".")[:2])) <= NEWEST_INDUCTOR:
-            raise Error("unsupported", "mode", f'is "inductor" under PyTorch {torch.__version__}, and Inductor was read for 2.15 only', 'mode="exact", or pip install torch==2.15.0')
+        if self.mode == "inductor" and self.count != "workspace":
+            raise Error("unsupported", "mode", f'is "inductor" with count="{self.count}"', 'count="workspace", or mode="exact"')
+        self.numerics = one_of("numerics", numerics, ("default", "strict"))
+        if (self.mode, self.numerics) == ("exact", "strict"):
+            raise Error("bad_config", "numerics", 'is "strict" with mode="exact", which rounds as PyTorch\'s own ops do in any case', "leave numerics out")
         self.parts: list[Compiled] = []
         self.is_learning = False  # whether a graph has run that has no share of the memory yet
         self.order: list[Compiled] = []  # of the forward parts of this step
@@ -54,7 +54,7 @@ class Backend:
     def with_states(self, states: int) -> Backend:
         """The same, with an optimizer whose states take so many bytes."""
         return Backend(self.memory, optimizer=None, resident_bytes=self.resident_bytes + states, grads=self.grads, count=self.count, graphs=self.graphs,
-                       differentiate=self.differentiate, effort=self.effort, mode=self.mode)
+                       differentiate=self.differentiate, effort=self.effort, mode=self.mode, numerics=self.numerics)
 
     @property
     def plans(self) -> list[RegionPlan]:
@@ -133,7 +133,7 @@ class _Region:
             compiled = self.compiled[key] = _kind(self.backend.mode)(self.backend, self.module, args)
         elif compiled.share != compiled.planned_share:
             self.backend.parts.remove(compiled)
-            compiled = self.compiled[key] = Compiled(self.backend, self.module, args, compiled.share)
+            compiled = self.compiled[key] = _kind(self.backend.mode)(self.backend, self.module, args, compiled.share)
         return compiled(args)
 
 

@@ -32,6 +32,12 @@ def held(tensor: torch.Tensor) -> Held:
     return StorageWeakRef(storage), storage.nbytes()
 
 
+def there(storages: list[Held]) -> dict[int, int]:
+    """Those that somebody has still; the others leave the list."""
+    storages[:] = [each for each in storages if not each[0].expired()]
+    return {storage.cdata: count for storage, count in storages}
+
+
 def device_of(args: Sequence[Any]) -> torch.device:
     devices = {each.device for each in args if isinstance(each, torch.Tensor) and each.dim()} or {each.device for each in args if isinstance(each, torch.Tensor)}
     if len(devices) > 1:
@@ -88,10 +94,16 @@ class Compiled:
 
     def waiting(self) -> dict[int, int]:
         """By storage: what the forward part has handed to a backward part that has not run."""
-        self.saved = [each for each in self.saved if not each[0].expired()]
-        return {storage.cdata: count for storage, count in self.saved}
+        return there(self.saved)
 
     # --- while it is compiled
+
+    def allowance(self) -> Allowance:
+        """Of a graph that has no share of the memory yet: what is there now."""
+        assert self._args is not None
+        if self.share is None and self.backend.graphs == "several":
+            self.backend.is_learning = True
+        return self.share or Allowance(waiting_bytes=self.backend.waiting_bytes(self._args))
 
     def _compile(self, module: GraphModule, args: Sequence[Any]) -> Callable[..., Any]:
         compiler = aot_autograd(fw_compiler=self._compile_forward, bw_compiler=self._compile_backward, inference_compiler=self._compile_inference,
@@ -108,10 +120,8 @@ class Compiled:
             from torch._functorch.partitioners import default_partition
 
             return default_partition(module, joint_inputs, num_fwd_outputs=num_fwd_outputs, **more)
-        if backend.graphs == "several" and self.share is None:
-            backend.is_learning = True
-        allowance = self.share or Allowance(waiting_bytes=backend.waiting_bytes(self._args))
-        self.plan = plan_region(backend, joint, self._args, device, allowance, is_smallest=backend.is_learning and self.share is None)
+        allowance = self.allowance()
+        self.plan = plan_region(backend, joint, self._args, device, allowance, hands_least=backend.is_learning and self.share is None)
         report = self.plan.report
         forward, backward, saved = split(module, joint, report["schedule"], report["boundary_step"], report["crossing"])
         self.counted = {node.name for node in saved if joint.base_of(joint.names[node][0]) not in joint.resident}

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """A graph for one set of shapes under Inductor: it compiles both parts, and the partition is ours.
 
-PyTorch's own partition is taken where its peak is within the budget. Elsewhere the planner's is, and since what it counts are
-tensors of the graph, and what Inductor allocates are buffers behind fusion, each partition is lowered (`_lowered.py`) and the
-planner is asked again with what the two differ in, three times at most.
+PyTorch's own partition is taken where its peak is within the budget. Elsewhere the cheapest of the planner's is that is
+(`_candidates.py`).
 """
 from __future__ import annotations
 
+import contextlib
 import copy
 import hashlib
 import json
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch._inductor import config as inductor_config
@@ -24,32 +24,31 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from .. import version
 from .._errors import DoesNotFit, Error
-from ._compiled import Compiled, boxed, device_of, held
+from ._candidates import Candidates, Parts
+from ._compiled import Compiled, Held, boxed, device_of, held, there
 from ._joint import Joint, Price, list_writes_in_forward
-from ._lowered import Part, lowered
+from ._lowered import guarded
 from ._measure import growth
 from ._memory import shown
 from ._prices import Prices
-from ._region import Allowance, RegionPlan, plan_region, refusal
-from ._split import split
+from ._region import RegionPlan, refusal
 
-ROUNDS = 3
-CLOSE = 0.97  # of the budget: no further round
+if TYPE_CHECKING:
+    from ._backend import Backend
+
 #: Of the time of an op that Inductor puts into a kernel with others: its way through memory is what mostly goes.
 FUSED = 0.125
-#: No fusion of Inductor's that lengthens lives beyond the peak: without it, what is made again is made with what is needed early.
-_GUARD = {"fusion_memory_timeline_peak_memory_increase_gb": 0.0}
 _FUSED_BESIDE_POINTWISE = ("aten::clone", "aten::full", "aten::_to_copy", "aten::constant_pad_nd", "aten::cat")
 
 
 class Partitioner(CustomPartitionerFn):
     """What Inductor asks for the two parts, and what its caches of compiled code know of them."""
 
-    def __init__(self, partition: Callable[..., tuple[GraphModule, GraphModule]]) -> None:
+    def __init__(self, partition: Callable[..., Parts]) -> None:
         self.partition = partition
         self.key = ""
 
-    def __call__(self, gm: GraphModule, joint_inputs: Sequence[object], **words: Any) -> tuple[GraphModule, GraphModule]:
+    def __call__(self, gm: GraphModule, joint_inputs: Sequence[object], **words: Any) -> Parts:
         return self.partition(gm, joint_inputs, **words)
 
     def uuid(self) -> Any:
@@ -92,8 +91,13 @@ class Fused(Compiled):
 
     def _compile(self, module: GraphModule, args: Sequence[Any]) -> Callable[..., Any]:
         _check_settings()
+        self.lowered, self.made = [], []
         self.partitioner = Partitioner(self._partition)
-        patches = {"custom_partitioner_fn": self.partitioner}
+        patches: dict[str, Any] = {"custom_partitioner_fn": self.partitioner}
+        if self.backend.numerics == "strict":
+            patches["emulate_precision_casts"] = True
+            if hasattr(inductor_config, "numerics"):  # not in PyTorch 2.11
+                patches["numerics"] = "strict"
         if inductor_config.fallback_random:
             patches["reorder_for_peak_memory"] = False  # draws would change places
         own = GraphModule(module, copy.deepcopy(module.graph))  # Inductor takes it
@@ -116,9 +120,12 @@ class Fused(Compiled):
         return run
 
     _is_exact = False
+    prices = 0  # partitions that are lowered for a price list
+    lowered: list[RegionPlan]  # of the partitions that were lowered, PyTorch's own first
+    made: list[Held]  # what crosses and the forward part made
     watched: set[int] = set()  # storages that cross, of a forward part that was measured: the profiler sees them go
 
-    def _partition(self, module: GraphModule, joint_inputs: Any, *, num_fwd_outputs: int, **more: Any) -> tuple[GraphModule, GraphModule]:
+    def _partition(self, module: GraphModule, joint_inputs: Any, *, num_fwd_outputs: int, **more: Any) -> Parts:
         if self._is_exact:
             return super()._partition(module, joint_inputs, num_fwd_outputs=num_fwd_outputs, **more)
         from torch._functorch.partitioners import min_cut_rematerialization_partition
@@ -134,79 +141,39 @@ class Fused(Compiled):
         if not joint.of_tangents - set(joint.tangents):
             return parts
 
-        def scratch_of(node: Node) -> int:
-            return prices.of(node).scratch
-
-        allowance = Allowance(waiting_bytes=backend.waiting_bytes(self._args))
-        whole = plan_region(backend, joint, self._args, self.device, allowance, within=2**62)  # refuses what holds no update
-        result = lowered(*parts, num_fwd_outputs, scratch_of)
-        saved = [each for each in result[0].outputs[num_fwd_outputs:] if each is not None]
-        schedule = {"schedule": [], "overhead": 0.0, "crossing": sorted({str(key) for key, _ in saved}), "crossing_bytes": sum(dict(saved).values())}
-        own_plan = self._planned(whole, result, 1, {**whole.report, **schedule})
-        if own_plan.peak_bytes <= backend.memory:
-            return self._take(own_plan, parts)
-        best: tuple[RegionPlan, tuple[GraphModule, GraphModule]] | None = None
-        smallest = own_plan.peak_bytes
-        for plan, parts in self._rounds(own, joint, allowance, scratch_of):
-            smallest = min(smallest, plan.peak_bytes)
-            if plan.peak_bytes <= backend.memory and (best is None or plan.overhead < best[0].overhead):
-                best = plan, parts
+        candidates = Candidates(backend, own, joint, self._args, self.device, self.allowance())
+        self.lowered = candidates.plans
+        best = self._best(candidates, parts)
+        candidates.lower_price_list(self.prices)
         prices.save()
         if best is None:
-            raise _NoneFits(smallest)
-        return self._take(*best)
-
-    def _rounds(self, module: GraphModule, joint: Joint, allowance: Allowance, scratch_of: Callable[[Node], int]) -> Any:
-        """Partitions of the planner's, each with its plan, whose peaks are those of what was lowered."""
-        assert self._args is not None
-        memory = self.backend.memory
-        tried: set[str] = set()
-        below, above = 0, 2**62  # budgets of the planner whose partition fitted, and did not
-        within = memory
-        for number in range(ROUNDS):
-            try:
-                plan = plan_region(self.backend, joint, self._args, self.device, allowance, within=within)
-            except DoesNotFit:
-                plan = plan_region(self.backend, joint, self._args, self.device, allowance, is_smallest=True)
-            report = plan.report
-            if str(report["schedule"]) in tried:
-                return
-            tried.add(str(report["schedule"]))
-            forward, backward, _ = split(module, joint, report["schedule"], report["boundary_step"], report["crossing"])
-            with inductor_config.patch(_GUARD):
-                result = lowered(forward, backward, len(joint.forward_outputs), scratch_of)
-            counted = plan.peak_bytes
-            plan = self._planned(plan, result, 2 + number, report)
-            yield plan, (forward, backward)
-            if CLOSE * memory <= plan.peak_bytes <= memory:
-                return
-            if plan.peak_bytes <= memory:
-                below = max(below, counted)
-            else:
-                above = min(above, counted)
-            within = counted + memory - plan.peak_bytes
-            if number == ROUNDS - 2 and not below:
-                within -= int((1 - CLOSE) * memory)  # the last round had better fit
-            if not below < within < above:
-                within = (below + min(above, memory)) // 2 if below else 1
-
-    def _planned(self, plan: RegionPlan, parts: tuple[Part, Part], rounds: int, report: dict[str, Any]) -> RegionPlan:
-        base = plan.resident.total + plan.allowance.waiting_bytes
-        peaks = {"forward_peak_bytes": base + parts[0].peak, "backward_peak_bytes": base + plan.tangent_bytes + parts[1].peak}
-        return RegionPlan(plan.memory, plan.resident, plan.allowance, plan.tangent_bytes, {**report, **peaks}, plan.problem, mode="inductor", rounds=rounds)
-
-    def _take(self, plan: RegionPlan, parts: tuple[GraphModule, GraphModule]) -> tuple[GraphModule, GraphModule]:
-        self.plan = plan
-        backend = self.backend
+            raise _NoneFits(min(each.peak_bytes for each in candidates.plans))
+        self.plan = plan = best[0]
+        primals = [node for node in own.graph.nodes if node.op == "placeholder" and node not in joint.tangents]
+        names = {node.name for node in best[1][1].graph.find_nodes(op="placeholder")}
+        # What other graphs made, and this one hands on.
+        self.kept_inputs = [i for i, (node, each) in enumerate(zip(primals, self._args)) if node.name in names and isinstance(each, torch.Tensor) and not each.is_leaf]
+        plan.kept_input_bytes = sum(self._args[i].untyped_storage().nbytes() for i in self.kept_inputs)
         costs = [(op["id"], op["cost"]) for op in plan.problem["ops"]]
         words = [version(), torch.__version__, backend.memory, backend.grads, backend.differentiate, backend.effort, costs, plan.report["schedule"]]
         self.partitioner.key = hashlib.sha256(json.dumps(words).encode()).hexdigest()
-        return parts
+        return best[1]
+
+    def _best(self, candidates: Candidates, parts: Parts) -> tuple[RegionPlan, Parts] | None:
+        """`parts`: PyTorch's own."""
+        if self.backend.is_learning and self.share is None:
+            found = next((each for each in candidates.that_hands_least() if candidates.fits(each[0])), None)
+            if found is not None:
+                return found
+        own = candidates.pytorchs(parts), parts
+        if candidates.fits(own[0]):
+            return own
+        return min((each for each in candidates.search() if candidates.fits(each[0])), key=lambda each: each[0].overhead, default=None)
 
     def _inner(self, module: GraphModule, inputs: Sequence[Any], **words: Any) -> Any:
         if self.plan is None:
             return compile_fx_inner(module, inputs, **words)
-        with inductor_config.patch(_GUARD if self.plan.report["schedule"] else {}):
+        with guarded() if self.plan.report["schedule"] else contextlib.nullcontext():
             code = compile_fx_inner(module, inputs, **words)
         if words.get("is_backward"):
             self.backward = code  # type: ignore[assignment]
@@ -221,6 +188,7 @@ class Fused(Compiled):
             return super()._run_forward(args)
         assert self.plan is not None and self.forward is not None
         self._check_room(args)
+        handed_on = [held(args[i]) for i in self.kept_inputs]
         resident = {each.untyped_storage()._cdata for each in args if isinstance(each, torch.Tensor)}
         is_watched = self.plan.measured_backward_bytes is None and _can_measure()
         if is_watched:
@@ -231,9 +199,12 @@ class Fused(Compiled):
             results = self.forward(args)
         made = [each for each in results if isinstance(each, torch.Tensor) and each.untyped_storage()._cdata not in resident]
         crossing = {each.untyped_storage()._cdata: each for each in results[self.num_results:] if any(each is other for other in made)}
-        self.saved += [held(each) for each in crossing.values()]
+        self.made += [held(each) for each in crossing.values()]
+        self.saved += handed_on + [held(each) for each in crossing.values()]
         self.watched = set(crossing) if is_watched else set()
         self.results = [held(each) for each in results[: self.num_results] if isinstance(each, torch.Tensor) and each.untyped_storage()._cdata not in resident]
+        if self.backend.graphs == "several":
+            self.backend.order.append(self)
         return results
 
     def _run_backward(self, args: list[Any]) -> Any:
@@ -241,7 +212,7 @@ class Fused(Compiled):
             return super()._run_backward(args)
         assert self.plan is not None and self.backward is not None
         results = {storage.cdata: count for storage, count in self.results if not storage.expired()}
-        waiting = self.waiting()
+        waiting = there(self.made)
         mine = {each.untyped_storage()._cdata: each for each in args if isinstance(each, torch.Tensor) and each.untyped_storage()._cdata in waiting}
         crossed = [held(each) for key, each in mine.items() if key not in results]
         before = sum({**results, **{key: waiting[key] for key in mine}}.values())
@@ -256,6 +227,24 @@ class Fused(Compiled):
         gradients = self.backward(args)
         self._check_retained(crossed, gradients)
         return gradients
+
+
+class _IsPlanned(Exception):
+    """What would be compiled now is only planned."""
+
+
+class Planned(Fused):
+    """Up to its plan; no code is made. `lowered` has `prices` more partitions than the plan needs."""
+
+    def __init__(self, backend: Backend, module: GraphModule, args: Sequence[Any], prices: int) -> None:
+        self.prices = prices
+        try:
+            super().__init__(backend, module, args)
+        except _IsPlanned:
+            self._args = None
+
+    def _inner(self, module: GraphModule, inputs: Sequence[Any], **words: Any) -> Any:
+        raise _IsPlanned
 
 
 def _can_measure() -> bool:

@@ -6,6 +6,7 @@ What it allocates and lets go is read from the lines of that program, which Indu
 """
 from __future__ import annotations
 
+import contextlib
 import copy
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ import torch
 from torch._dynamo.convert_frame import compile_lock
 from torch._inductor import compile_fx, ir
 from torch._inductor import config as inductor_config
+from torch._inductor.choices import InductorChoices
 from torch._inductor.codegen import wrapper
 from torch._inductor.graph import GraphLowering
 from torch._inductor.utils import BoxedBool, get_dtype_size
@@ -24,6 +26,24 @@ from torch.fx import GraphModule, Node
 
 Key = Any  # of a storage
 Storage = tuple[Key, int]  # and its bytes
+
+
+#: Places in the order of the graph, beyond which PyTorch 2.11 makes no kernel of two ops that read the same.
+NEAR = 8
+
+
+class _Near(InductorChoices):
+    @staticmethod
+    def can_fuse_horizontal(scheduler: Any, node1: Any, node2: Any, shared_data_score: int) -> bool:
+        distance = max(abs(node1.min_order - node2.max_order), abs(node2.min_order - node1.max_order))
+        return distance <= NEAR and InductorChoices.can_fuse_horizontal(scheduler, node1, node2, shared_data_score)
+
+
+def guarded() -> contextlib.AbstractContextManager[Any]:
+    """No fusion of Inductor's that lengthens lives beyond the peak: without it, what is made again is made with what is needed early."""
+    if hasattr(inductor_config, "fusion_memory_timeline_peak_memory_increase_gb"):
+        return inductor_config.patch(fusion_memory_timeline_peak_memory_increase_gb=0.0)
+    return V.set_choices_handler(_Near())
 
 
 class _Generated(BaseException):
@@ -50,10 +70,15 @@ def generate(module: GraphModule, inputs: Sequence[Any], is_backward: bool) -> G
 class Part:
     """What a program has in memory beside what is resident."""
 
-    peak: int = 0
+    #: Bytes, behind each line that makes or lets go, and within each kernel that takes more.
+    levels: list[int]
     #: By output: the storage it lies in, None where it is resident or no tensor.
     outputs: list[Storage | None] = field(default_factory=list)
     strides: list[tuple[int, ...] | None] = field(default_factory=list)
+
+    @property
+    def peak(self) -> int:
+        return max(self.levels)
 
 
 class _Life:
@@ -63,7 +88,8 @@ class _Life:
         self.storages: dict[Key, int] = {}
         self.holders: dict[Key, int] = {}
         self.of: dict[str, set[Key]] = {}
-        self.now = self.peak = 0
+        self.now = 0
+        self.levels = [0]
 
     def make(self, name: str, storages: Iterable[Storage]) -> None:
         self.of[name] = set()
@@ -72,7 +98,7 @@ class _Life:
                 self.storages[key], self.holders[key] = count, 0
                 self.now += count
             self._hold(name, key)
-        self.peak = max(self.peak, self.now)
+        self.levels.append(self.now)
 
     def share(self, name: str, others: Iterable[str]) -> None:
         """`name` lies in storages of others."""
@@ -91,9 +117,10 @@ class _Life:
             if not self.holders[key]:
                 self.now -= self.storages.pop(key)
                 del self.holders[key]
+        self.levels.append(self.now)
 
     def take(self, scratch: int) -> None:
-        self.peak = max(self.peak, self.now + scratch)
+        self.levels += [self.now + scratch, self.now]
 
 
 def _bytes(graph: GraphLowering, buffer: Any) -> int:
@@ -159,7 +186,7 @@ def live(graph: GraphLowering, inputs: dict[str, Storage], held: Sequence[Storag
             origin = line.node.get_origin_node()
             if origin is not None:
                 life.take(scratch_of(origin))
-    part = Part(life.peak)
+    part = Part(life.levels)
     for each in graph.graph_outputs:
         is_tensor = isinstance(each, ir.IRNode) and each.has_tensor_output()
         keys = life.of.get(each.get_name(), ()) if is_tensor else ()

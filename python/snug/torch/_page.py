@@ -20,7 +20,8 @@ _STYLE = "body{font:15px/1.5 system-ui,sans-serif;max-width:60em;margin:2em auto
 def page(plan: Plan) -> str:
     parts = [f"<pre>{html.escape(str(plan))}</pre>"]
     if plan.region is not None:
-        parts += ["<h2>Memory over the step</h2>", "<p>Bytes on the device while each op runs, by predicted time: the forward part, then the backward part.</p>", _picture(_memory, plan.region)]
+        draw, text = (_buffers, "Bytes on the device line by line of Inductor's programs") if plan.region.levels else (_memory, "Bytes on the device while each op runs, by predicted time")
+        parts += ["<h2>Memory over the step</h2>", f"<p>{text}: the forward part, then the backward part.</p>", _picture(draw, plan.region)]
     parts += ["<h2>Price list</h2>", "<p>Predicted time of forward and backward part for every budget.</p>", _picture(_prices, plan)]
     return f'<!doctype html><html lang=en><meta charset=utf-8><title>Plan</title><style>{_STYLE}</style><h1>Plan on {html.escape(plan.device)}</h1>{"".join(parts)}</html>\n'
 
@@ -43,6 +44,14 @@ def _memory(region: RegionPlan, axes: Any) -> None:
     report = solve.check(region.problem, schedule)
     _plot.memory(region.problem, schedule, report, axes)
     axes.set(xlabel="ms", ylabel="bytes on the device")
+
+
+def _buffers(region: RegionPlan, axes: Any) -> None:
+    levels = [each for part in region.levels for each in part]
+    axes.stairs(levels, range(len(levels) + 1), fill=True, alpha=0.4)
+    axes.axhline(max(levels), linestyle="--", label=f"peak {max(levels)} bytes")
+    axes.set(xlabel="lines that allocate, let go or call", ylabel="bytes on the device")
+    axes.legend()
 
 
 def _prices(plan: Plan, axes: Any) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import html
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,7 +24,7 @@ from ._region import Allowance, RegionPlan, beside, plan_region, with_bases
 
 
 class _Found(Exception):
-    """The joint graph is there; nothing of it is to be compiled."""
+    """What was looked for is there; nothing is to be compiled."""
 
 
 @dataclass
@@ -78,27 +79,20 @@ def call(model: Callable[..., Any], batch: Any) -> Any:
     return model(batch)
 
 
-def joint_graph(model: Callable[..., Any], batch: Any, backend: Backend, loss: Callable[[Any], Any] | None = None) -> tuple[Joint, list[Any]]:
-    """The joint graph of one call, and its inputs. Nothing of the model runs.
+def _of_one_graph(model: Callable[..., Any], batch: Any, backend: Backend, loss: Callable[[Any], Any] | None, look: Callable[[Any, Sequence[Any]], Outlook | None]) -> Outlook:
+    """What `look` finds in the graph of one call, given its inputs. Nothing of the model runs.
 
     Raises Error where the call is more than one graph, or has no gradient.
     """
-    found: list[tuple[Joint, list[Any]]] = []
+    found: list[Outlook | None] = []
 
     def compile_graph(module: Any, _: Any) -> Callable[..., Any]:
         if backend.differentiate == "loss":
             module = without_gradients(module)
 
         def run(*args: Any) -> Any:
-            def partition(joint_module: Any, __: Any, *, num_fwd_outputs: int, **___: Any) -> Any:
-                prices = backend.prices(device_of(args))
-                found.append((joint_of(joint_module, num_fwd_outputs, prices, backend.count), list(args)))
-                raise _Found
-
-            def nothing(graph: Any, _: Any) -> Any:
-                return graph
-
-            return aot_autograd(fw_compiler=nothing, partition_fn=partition, keep_inference_input_mutations=True)(module, list(args))(*args)
+            found.append(look(module, args))
+            raise _Found
 
         return run
 
@@ -117,35 +111,91 @@ def joint_graph(model: Callable[..., Any], batch: Any, backend: Backend, loss: C
             raise
     finally:
         torch._dynamo.reset()
-    if not found:
+    if not found or found[0] is None:
         raise Error("bad_config", "model", "has no gradient for this batch", "call model.train(), let a parameter require a gradient")
     return found[0]
 
 
-def price_list(backend: Backend, joint: Joint, args: list[Any]) -> list[dict[str, float]]:
-    resident, tangents = beside(backend, joint, args, device_of(args))
+@dataclass
+class Outlook:
+    """What a graph costs at every budget; the plan within the backend's, or the refusal."""
+
+    device: torch.device
+    price_list: list[dict[str, float]]
+    region: RegionPlan | None = None
+    refusal: DoesNotFit | None = None
+
+
+def outlook(model: Callable[..., Any], batch: Any, backend: Backend, loss: Callable[[Any], Any] | None, prices: int = 0) -> Outlook:
+    """Under Inductor the price list has what was looked at for the plan, and so many partitions more.
+
+    Raises Error where the call is more than one graph, or has no gradient.
+    """
+    look = functools.partial(_op_by_op, backend) if backend.mode == "exact" else functools.partial(_under_inductor, backend, prices)
+    return _of_one_graph(model, batch, backend, loss, look)
+
+
+def _op_by_op(backend: Backend, module: Any, args: Sequence[Any]) -> Outlook | None:
+    found: list[Joint] = []
+
+    def partition(joint_module: Any, __: Any, *, num_fwd_outputs: int, **___: Any) -> Any:
+        found.append(joint_of(joint_module, num_fwd_outputs, backend.prices(device_of(args)), backend.count))
+        raise _Found
+
+    def nothing(graph: Any, _: Any) -> Any:
+        return graph
+
+    try:
+        aot_autograd(fw_compiler=nothing, partition_fn=partition, keep_inference_input_mutations=True)(module, list(args))(*args)
+    except Exception:
+        if not found:
+            raise
+    if not found:
+        return None
+    joint, device = found[0], device_of(args)
+    result = Outlook(device, _curve(backend, joint, args, device))
+    try:
+        result.region = plan_region(backend, joint, args, device, Allowance())
+    except DoesNotFit as error:
+        result.refusal = error
+    return result
+
+
+def _curve(backend: Backend, joint: Joint, args: Sequence[Any], device: torch.device) -> list[dict[str, float]]:
+    resident, tangents = beside(backend, joint, args, device)
     points = solve.curve(with_bases(joint.problem(), resident.total, tangents, Allowance(), 0), effort=backend.effort)["points"]
+    return _cheapest([(max(point["peak_bytes"], resident.update_peak), point["cost"], point["overhead"]) for point in points])
+
+
+def _under_inductor(backend: Backend, prices: int, module: Any, args: Sequence[Any]) -> Outlook | None:
+    from ._fused import Planned  # some 30 MB that who does not use it does without
+
+    try:
+        planned = Planned(backend, module, args, prices)
+    except DoesNotFit as error:
+        return Outlook(device_of(args), [], refusal=error)
+    if planned.plan is None:
+        return None
+    points = [(each.peak_bytes, each.milliseconds, each.overhead) for each in (*planned.lowered, planned.plan)]
+    return Outlook(device_of(args), _cheapest(points), planned.plan)
+
+
+def _cheapest(points: Iterable[tuple[int, float, float]]) -> list[dict[str, float]]:
+    """From the smallest peak to the least time, without what takes more bytes for no less time."""
     rows: list[dict[str, float]] = []
-    for point in points:
-        row = {"peak_bytes": max(point["peak_bytes"], resident.update_peak), "milliseconds": point["cost"], "overhead": point["overhead"]}
-        if rows and rows[-1]["peak_bytes"] == row["peak_bytes"]:
-            rows.pop()
-        rows.append(row)
+    for peak, milliseconds, overhead in sorted(points):
+        if not rows or milliseconds < rows[-1]["milliseconds"]:
+            rows.append({"peak_bytes": peak, "milliseconds": milliseconds, "overhead": overhead})
     return rows
 
 
 def plan(model: Callable[..., Any], batch: Any, *, memory: int | str | None, loss: Callable[[Any], Any] | None, **options: Any) -> Plan:
     backend = Backend(2**62 if memory is None else memory, **options)
-    joint, args = joint_graph(model, batch, backend, loss)
-    device = device_of(args)
-    region = None
-    if memory is not None:
-        try:
-            region = plan_region(backend, joint, args, device, Allowance())
-        except DoesNotFit as error:
-            error.ways = tuple(sorted((way for way in _Search(model, batch, backend, loss).ways() if way is not None), key=lambda way: way.least_bytes))
-            raise
-    return Plan(str(device), region, price_list(backend, joint, args), sorted(set(backend.prices(device).estimated)))
+    found = outlook(model, batch, backend, loss, prices=3)
+    if found.refusal is not None:
+        found.refusal.ways = tuple(sorted((way for way in _Search(model, batch, backend, loss).ways() if way is not None), key=lambda way: way.least_bytes))
+        raise found.refusal
+    return Plan(str(found.device), None if memory is None else found.region, found.price_list, sorted(set(backend.prices(found.device).estimated)))
 
 
 # --- what would fit
@@ -160,12 +210,10 @@ class _Search:
     def way(self, keys: dict[str, Any], text: str, *, batch: Any = None, backend: Backend | None = None, parts: int = 1) -> Way | None:
         """None where it does not fit either."""
         backend = self.backend if backend is None else backend
-        joint, args = joint_graph(self.model, self.batch if batch is None else batch, backend, self.loss)
-        rows = price_list(backend, joint, args)
-        fitting = [row for row in rows if row["peak_bytes"] <= backend.memory]
-        if not fitting:
+        found = outlook(self.model, self.batch if batch is None else batch, backend, self.loss)
+        if found.region is None:
             return None
-        return Way(keys, int(rows[0]["peak_bytes"]), parts * fitting[-1]["milliseconds"] / 1000, "micro_batches" not in keys, text)
+        return Way(keys, int(found.price_list[0]["peak_bytes"]), parts * found.region.milliseconds / 1000, "micro_batches" not in keys, text)
 
     def ways(self) -> Iterator[Way | None]:
         yield self.micro_batches()

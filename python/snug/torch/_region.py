@@ -46,6 +46,8 @@ class RegionPlan:
     mode: str = "exact"
     #: Partitions that were lowered, PyTorch's own first; 0 in mode "exact".
     rounds: int = 0
+    #: Mode "inductor": bytes line by line of the programs that call the kernels, forward and backward part.
+    levels: tuple[list[int], ...] = field(default=(), repr=False)
 
     @property
     def peak_bytes(self) -> int:
@@ -107,9 +109,11 @@ class RegionPlan:
             ("kept", shown(self.report["crossing_bytes"]), f"{len(self.report['crossing'])} tensors from forward to backward"),
             ("run again", str(self.runs_again), f"{100 * self.overhead:.1f} % more time than keeping all: {self.milliseconds:.1f} ms predicted"),
         ]
+        if self.mode == "inductor":
+            rows.append(("Inductor", "", f"compiles {'a partition of the planner' if self.report['schedule'] else 'PyTorch'}'s, of {self.rounds} lowered"))
         if self.measured_forward_bytes is not None:
             backward = "not run yet" if self.measured_backward_bytes is None else shown(self.measured_backward_bytes)
-            rows.append(("measured", "", f"forward {shown(self.measured_forward_bytes)}, backward {backward} (storages)"))
+            rows.append(("measured", "", f"forward {shown(self.measured_forward_bytes)}, backward {backward} ({'allocator' if self.mode == 'inductor' else 'storages'})"))
         return "\n".join(f"{name:<13}{value:>12}  {more}".rstrip() for name, value, more in rows)
 
 
@@ -128,8 +132,10 @@ def beside(backend: Any, joint: Joint, args: Sequence[Any], device: torch.device
     return resident, sum(each.meta["val"].untyped_storage().nbytes() for each in joint.tangents)
 
 
-def plan_region(backend: Any, joint: Joint, args: Sequence[Any], device: torch.device, allowance: Allowance, *, is_smallest: bool = False, within: int | None = None) -> RegionPlan:
-    """With `is_smallest` that of the smallest peak that is found. `within`: what the planner may take where it is not `backend.memory`.
+def plan_region(backend: Any, joint: Joint, args: Sequence[Any], device: torch.device, allowance: Allowance, *, is_smallest: bool = False, hands_least: bool = False,
+                within: int | None = None) -> RegionPlan:
+    """With `is_smallest` that of the smallest peak that is found; with `hands_least` that within the memory which hands least to the backward part, or the
+    smallest. `within`: what the planner may take where it is not `backend.memory`.
 
     Raises DoesNotFit, with the proof, where no schedule is within the bytes that are left, or the update is not.
     """
@@ -141,7 +147,12 @@ def plan_region(backend: Any, joint: Joint, args: Sequence[Any], device: torch.d
         raise refusal(peak, f"{shown(memory)} does not hold the update: parameters, gradients, states and what {type(backend.optimizer).__name__}.step takes are "
                       f"{shown(resident.update_peak)}", f"memory={peak} fits, or an optimizer with smaller states, or foreach=False")
     try:
-        report = smallest_report(problem, backend.effort) if is_smallest else solve.remat(problem, memory=within or memory, effort=backend.effort)
+        if hands_least:
+            report = _report_that_hands_least(problem, memory, backend.effort)
+        elif is_smallest:
+            report = smallest_report(problem, backend.effort)
+        else:
+            report = solve.remat(problem, memory=within or memory, effort=backend.effort)
     except DoesNotFit as error:
         peak = max(resident.update_peak, error.report["peak_bytes"])
         hint = f"memory={peak} fits"
@@ -155,6 +166,22 @@ def refusal(smallest: int, message: str, hint: str) -> DoesNotFit:
     error = DoesNotFit("out_of_budget", "memory", message, hint)
     error.smallest_bytes = smallest
     return error
+
+
+def least_handed(problem: dict[str, Any], effort: str) -> int:
+    """Bytes of what crosses and of results, as few as are found: a smallest peak where nothing else counts."""
+    between = 2 * sum(each.get("bytes", 0) for each in problem["storages"])
+    boundary = {**problem["boundary"], "forward_base_bytes": 0, "backward_base_bytes": 0, "between_bytes": between}
+    return int(smallest_report({**problem, "boundary": boundary}, effort)["peak_bytes"] - between)
+
+
+def _report_that_hands_least(problem: dict[str, Any], memory: int, effort: str) -> dict[str, Any]:
+    boundary = problem["boundary"]
+    between = max(boundary["between_bytes"], memory - least_handed(problem, effort))
+    try:
+        return solve.remat({**problem, "boundary": {**boundary, "between_bytes": between}}, memory=memory, effort=effort)
+    except DoesNotFit:
+        return smallest_report(problem, effort)
 
 
 def smallest_report(problem: dict[str, Any], effort: str) -> dict[str, Any]:

@@ -9,14 +9,14 @@ from typing import Any
 from .. import solve
 from .._errors import DoesNotFit
 from ._memory import shown
-from ._region import Allowance, RegionPlan, smallest_report, with_bases
+from ._region import Allowance, RegionPlan, least_handed, smallest_report, with_bases
 
 HALVINGS = 5
 
 
 def divide(memory: int, effort: str, order: Sequence[tuple[Hashable, RegionPlan]]) -> dict[Hashable, Allowance]:
     """`order`: the graphs of a step in the order of their forward parts, a graph that runs twice twice; the backward parts run
-    the other way round. What a graph may keep lies between what its smallest plan keeps and all, for every graph by the same
+    the other way round. What a graph may keep lies between as little as is found and all, for every graph by the same
     share, the largest with which all fit.
 
     Raises DoesNotFit where even the smallest do not.
@@ -44,7 +44,7 @@ def divide(memory: int, effort: str, order: Sequence[tuple[Hashable, RegionPlan]
 
 @dataclass
 class _Range:
-    """What a graph hands to its own backward part: by the smallest plan, keeping all, and its results beside it."""
+    """What a graph hands to its own backward part: as little as is found, keeping all, and its results beside it."""
 
     few: int
     all: int
@@ -57,9 +57,11 @@ class _Range:
 
 def _range_of(plan: RegionPlan, effort: str) -> _Range:
     problem = with_bases(plan.problem, 0, 0, Allowance(), 0)
-    ends = (smallest_report(problem, effort), solve.remat(problem, memory=2**62, effort="fast"))
-    few, all_of_it = (_bytes(problem, report["crossing"]) for report in ends)
-    return _Range(min(few, all_of_it), all_of_it, _bytes(problem, problem["boundary"]["forward_outputs"]), plan.kept_input_bytes)
+    few = _bytes(problem, smallest_report(problem, effort)["crossing"])
+    all_of_it = _bytes(problem, solve.remat(problem, memory=2**62, effort="fast")["crossing"])
+    results = _bytes(problem, problem["boundary"]["forward_outputs"])
+    few = min(few, all_of_it, least_handed(problem, effort))
+    return _Range(few, all_of_it, results, plan.kept_input_bytes)
 
 
 def _bytes(problem: dict[str, Any], names: Sequence[str]) -> int:

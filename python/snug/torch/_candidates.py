@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Partitions of one joint graph that Inductor may compile: each is lowered (`_lowered.py`), so that its plan has the peaks of
+Inductor's buffers; the planner, which counts tensors of the graph, is asked again with what the two differ in.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.fx import GraphModule, Node
+
+from .._errors import DoesNotFit
+from ._joint import Joint
+from ._lowered import Part, guarded, lowered
+from ._region import Allowance, RegionPlan, plan_region
+from ._split import split
+
+if TYPE_CHECKING:
+    from ._backend import Backend
+
+ROUNDS = 3
+CLOSE = 0.97  # of the budget: no further round
+Parts = tuple[GraphModule, GraphModule]
+
+
+class Candidates:
+    """Those of one joint graph. `module` is its graph, which is left as it is."""
+
+    def __init__(self, backend: Backend, module: GraphModule, joint: Joint, args: Sequence[Any], device: torch.device, allowance: Allowance) -> None:
+        self.backend, self.module, self.joint, self.args, self.device, self.allowance = backend, module, joint, args, device, allowance
+        self._whole = plan_region(backend, joint, args, device, self.allowance, within=2**62)  # refuses what holds no update
+        self.plans: list[RegionPlan] = []  # of those that were lowered
+        self._tried: set[str] = set()
+
+    def pytorchs(self, parts: Parts) -> RegionPlan:
+        """The plan of a partition of PyTorch's: its schedule is empty."""
+        return self._planned({**self._whole.report, "schedule": [], "overhead": 0.0}, lowered(*parts, len(self.joint.forward_outputs), self._scratch_of), 1)
+
+    def planners(self, within: int, rounds: int = 0) -> tuple[int, RegionPlan, Parts] | None:
+        """What the planner makes of `within` bytes, or its smallest: the bytes by its own count, the plan, the partition. None where it has been here before."""
+        try:
+            plan = plan_region(self.backend, self.joint, self.args, self.device, self.allowance, within=within)
+        except DoesNotFit:
+            plan = plan_region(self.backend, self.joint, self.args, self.device, self.allowance, is_smallest=True)
+        return self._lowered(plan, rounds)
+
+    def that_hands_least(self) -> Iterator[tuple[RegionPlan, Parts]]:
+        """Where other graphs of the step are not known yet: what hands least to the backward part, then the smallest."""
+        for words in ({"hands_least": True}, {"is_smallest": True}):
+            found = self._lowered(plan_region(self.backend, self.joint, self.args, self.device, self.allowance, **words), 2)
+            if found is not None:
+                yield found[1:]
+
+    def _lowered(self, plan: RegionPlan, rounds: int) -> tuple[int, RegionPlan, Parts] | None:
+        report = plan.report
+        if str(report["schedule"]) in self._tried:
+            return None
+        self._tried.add(str(report["schedule"]))
+        forward, backward, _ = split(self.module, self.joint, report["schedule"], report["boundary_step"], report["crossing"])
+        with guarded():
+            result = lowered(forward, backward, len(self.joint.forward_outputs), self._scratch_of)
+        return max(plan.peak_bytes, report["peak_bytes"]), self._planned(report, result, rounds), (forward, backward)
+
+    def fits(self, plan: RegionPlan) -> bool:
+        return self._room(plan) >= 0
+
+    def _room(self, plan: RegionPlan) -> int:
+        """Bytes that are left, or, below 0, that are missing."""
+        room, limit = self.backend.memory - plan.peak_bytes, self.allowance.crossing_bytes
+        return room if limit is None else min(room, limit - plan.report["handed_bytes"])
+
+    def search(self) -> Iterator[tuple[RegionPlan, Parts]]:
+        """Partitions of the planner's, nearer and nearer to the budget; its smallest where none of them is within it."""
+        has_fitted = False
+        for plan, parts in self._rounds():
+            has_fitted |= self.fits(plan)
+            yield plan, parts
+        found = None if has_fitted else self.planners(1, 2 + ROUNDS)
+        if found is not None:
+            yield found[1:]
+
+    def _rounds(self) -> Iterator[tuple[RegionPlan, Parts]]:
+        memory = self.backend.memory
+        close = int((1 - CLOSE) * memory)
+        below, above = 0, 2**62  # budgets of the planner whose partition fitted, and did not
+        within = memory
+        for number in range(ROUNDS):
+            found = self.planners(within, 2 + number)
+            if found is None:
+                return
+            counted, plan, parts = found
+            yield plan, parts
+            room = self._room(plan)
+            if 0 <= room <= close:
+                return
+            if room >= 0:
+                below = max(below, counted)
+            else:
+                above = min(above, counted)
+            within = counted + room
+            if number == ROUNDS - 2 and not below:
+                within -= close  # the last round had better fit
+            if not below < within < above:
+                within = (below + min(above, memory)) // 2 if below else 1
+
+    def lower_price_list(self, points: int) -> None:
+        """Partitions from below keeping all by the planner's count to its smallest, at equal distances."""
+        if points == 0:
+            return
+        top = self._whole.peak_bytes
+        least = plan_region(self.backend, self.joint, self.args, self.device, self.allowance, is_smallest=True).peak_bytes
+        for i in range(1, points + 1):
+            self.planners(top - i * (top - least) // points)
+
+    def _scratch_of(self, node: Node) -> int:
+        return self.backend.prices(self.device).of(node).scratch
+
+    def _planned(self, report: dict[str, Any], parts: tuple[Part, Part], rounds: int) -> RegionPlan:
+        whole, results = self._whole, len(self.joint.forward_outputs)
+        base = whole.resident.total + whole.allowance.waiting_bytes
+        bases = base, base + whole.tangent_bytes
+        handed = dict(each for each in parts[0].outputs if each is not None)
+        saved = dict(each for each in parts[0].outputs[results:] if each is not None)
+        report = {**report, "forward_peak_bytes": bases[0] + parts[0].peak, "backward_peak_bytes": bases[1] + parts[1].peak, "crossing": sorted(map(str, saved)),
+                  "crossing_bytes": sum(saved.values()), "handed_bytes": sum(handed.values())}
+        levels = tuple([start + each for each in part.levels] for start, part in zip(bases, parts))
+        self.plans.append(replace(whole, report=report, mode="inductor", rounds=rounds, levels=levels))
+        return self.plans[-1]
