@@ -3,7 +3,7 @@
 #   ./test.sh         release build, all tests, kernels, models and bits again under AVX2 where the processor has more, and the
 #                     ASan + UBSan build of the parts that read foreign bytes
 #   ./test.sh --all   also: the whole suite under AVX2, both compilers, ARM under an emulator, the whole suite under
-#                     ASan + UBSan, TSan, and the long runs
+#                     ASan + UBSan, TSan, the backend of torch.compile, under PyTorch 2.11 as well, and the long runs
 #   ./test.sh --torch the backend of torch.compile alone, in an environment that it makes under build/torch (6.5 GB)
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -41,26 +41,29 @@ test_python_packages() {
       build/python/bin/python "$test"
   done
 }
+# ENVIRONMENT, and a version of PyTorch where it is not that of requirements.txt.
 test_torch() {
+  local environment=$1 version=${2:-}
   tools/install_packages.sh torch
   step "the library in C, for Python"
   cmake --preset ci >/dev/null
   cmake --build build/release -j "$jobs" --target snug_c
-  step "PyTorch, under build/torch: 6.5 GB, of which some 3 GB are loaded"
-  [ -x build/torch/bin/python ] || /usr/bin/python3 -m venv build/torch
-  reaches_pypi build/torch tests/torch || return 0
-  build/torch/bin/pip install --quiet --requirement tests/torch/requirements.txt
+  step "PyTorch $version, under $environment: 6.5 GB, of which some 3 GB are loaded"
+  [ -x "$environment/bin/python" ] || /usr/bin/python3 -m venv "$environment"
+  reaches_pypi "$environment" tests/torch || return 0
+  sed "${version:+s/^torch==.*/torch==$version/}" tests/torch/requirements.txt >"$environment/requirements.txt"
+  "$environment/bin/pip" install --quiet --requirement "$environment/requirements.txt"
   step "PyTorch models within budgets: bits, bytes, refusals; what transformers and datasets bring and load"
   local test
   for test in exact huggingface layers inductor ranks limit; do
     SNUG_LIBRARY="$PWD/build/release/libsnug_c.so" PYTHONPATH="$PWD/python:$PWD/tests/torch" XDG_CACHE_HOME="$PWD/build/release/cache" TRANSFORMERS_VERBOSITY=error \
-      build/torch/bin/python "tests/torch/${test}_test.py"
+      "$environment/bin/python" "tests/torch/${test}_test.py"
   done
   step "a session beside PyTorch, numpy and pandas in one process, in turns and at once: the same losses"
-  SNUG_LIBRARY="$PWD/build/release/libsnug_c.so" PYTHONPATH=python XDG_CACHE_HOME="$PWD/build/release/cache" build/torch/bin/python bench/python_beside_torch.py --rounds 3
+  SNUG_LIBRARY="$PWD/build/release/libsnug_c.so" PYTHONPATH=python XDG_CACHE_HOME="$PWD/build/release/cache" "$environment/bin/python" bench/python_beside_torch.py --rounds 3
 }
 if [ "$torch" -eq 1 ] && [ "$all" -eq 0 ]; then
-  test_torch
+  test_torch build/torch
   printf '\nall is well\n'
   exit
 fi
@@ -144,7 +147,8 @@ if [ "$all" -eq 1 ]; then
   TSAN_OPTIONS="suppressions=$PWD/tools/tsan.supp" \
     ctest --no-tests=error --test-dir build/tsan --output-on-failure -R "^($(IFS='|'; echo "${threaded[*]}")|package)\$"
   test_python_packages
-  test_torch
+  test_torch build/torch
+  test_torch build/torch-oldest 2.11.0
   step "costs: every kind of op that takes 1/250 of a step and 100 us or more within a factor of two of what it takes"
   for case in "mlp 256 128 --rounds 15" "bert-mini 32 128" "lstm 32 200" "resnet-56 64 1 --optim sgd" \
     "vgg-16 32 1 --optim sgd --image_size 32" "vgg-16 4 1 --optim sgd --image_size 224 --rounds 5"; do
