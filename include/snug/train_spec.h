@@ -38,6 +38,13 @@ struct PrecisionRule {
   std::string dtype;
 };
 
+/// Parts of the network whose scopes, or scopes and ops, match, and their level of fusion: fusible
+/// or off.
+struct FusionRule {
+  std::string match;
+  std::string level;
+};
+
 /// Arguments by name.
 using NamedNumbers = std::map<std::string, double>;
 

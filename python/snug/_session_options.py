@@ -23,6 +23,7 @@ class Options(TypedDict, total=False):
     allow_coupled_split: bool
     two_pass_clip: bool
     fusion: str
+    fusion_overrides: Sequence[Mapping[str, str]]
     recompute: str
     lengths: Sequence[int | Mapping[str, int]]
     optim: str

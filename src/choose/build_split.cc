@@ -120,7 +120,7 @@ class SplitBuilder {
 
   [[nodiscard]] const Graph& graph() const { return split_.program->graph; }
   [[nodiscard]] compile::LowerOptions lower_options() const {
-    return {.pieces = split_.accumulation_steps, .fuses_rows = request_.fuses_rows};
+    return {.pieces = split_.accumulation_steps, .fusion = request_.fusion};
   }
   [[nodiscard]] bool accumulates() const { return split_.accumulation_steps > 1; }
   void make_room_for(const plan::Plan& plan) {

@@ -130,7 +130,7 @@ PlannedProgram ChosenPrograms::shorter_program(Graph graph, const Lengths& lengt
   // A named strategy is to need what it needs at the longest; otherwise the budget may be used.
   const int64_t most_bytes = strategy.empty() ? arena_budget_ : chosen.arena_bytes;
   PlannedProgram program{.length = length, .graph = std::move(graph), .lowered = {}, .plan = {}};
-  program.lowered = compile::lower(program.graph, backend_, {.fuses_rows = request_.fuses_rows});
+  program.lowered = compile::lower(program.graph, backend_, {.fusion = request_.fusion});
   const plan::Problem& problem = program.lowered.problem;
   program.plan = plan::plan_strategy(problem, strategy.empty() ? "keep-all" : strategy);
   if (program.plan.arena_bytes <= most_bytes) return program;

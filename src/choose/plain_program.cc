@@ -11,7 +11,7 @@ namespace snug::choose {
 PlannedProgram plain_program(const RunPlanRequest& request, const std::string& kind, Graph graph,
                              const Lengths& length, const Backend& backend) {
   PlannedProgram program{.length = length, .graph = std::move(graph), .lowered = {}, .plan = {}};
-  program.lowered = compile::lower(program.graph, backend, {.fuses_rows = request.fuses_rows});
+  program.lowered = compile::lower(program.graph, backend, {.fusion = request.fusion});
   const plan::Problem& problem = program.lowered.problem;
   program.plan = request.saved != nullptr ? request.saved->at(kind, length, problem)
                                           : plan::plan_strategy(problem, "keep-all");

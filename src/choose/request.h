@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "compile/fusion_levels.h"
 #include "compile/network_def.h"
 #include "compile/recipe.h"
 #include "compile/recorder.h"
@@ -34,7 +35,8 @@ struct RunPlanRequest {
   /// Whether weights are packed once an update where that is of use (compile/pack_weights.h);
   /// unset: where that is the fastest that fits.
   std::optional<bool> packs_weights = {};
-  bool fuses_rows = true;     // where the plan has the bytes for it (plan/improve/fuse_rows.h)
+  compile::FusionLevels fusion =
+      {};                     // where the plan has the bytes for it (plan/improve/fuse_rows.h)
   int64_t budget_bytes = 0;   // of resident + arena + process_bytes
   int64_t process_bytes = 0;  // 0 inside somebody else's process
   int64_t startup_bytes =

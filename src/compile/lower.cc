@@ -208,13 +208,15 @@ std::optional<ByRows> rows_from(const Graph& graph, std::span<const NodeId> node
 
 // As many of the last nodes as can be: those of one op write over what the ones before made.
 ByRows rows_of(const Graph& graph, std::span<const NodeId> nodes, const plan::Op& op,
-               const Lowered& lowered, int64_t pieces, Workbench& bench) {
+               const Lowered& lowered, const LowerOptions& options, Workbench& bench) {
   const auto is_resident = [&](plan::StorageId id) {
     return lowered.problem.storages[id].resident;
   };
   if (std::any_of(op.outputs.begin(), op.outputs.end(), is_resident)) return {};
-  for (size_t first = 0; first < nodes.size(); ++first) {
-    if (auto found = rows_from(graph, nodes, first, op, lowered, pieces, bench))
+  size_t first = nodes.size();
+  while (first > 0 && options.fusion.fuses(graph.node(nodes[first - 1]))) --first;
+  for (; first < nodes.size(); ++first) {
+    if (auto found = rows_from(graph, nodes, first, op, lowered, options.pieces, bench))
       return std::move(*found);
   }
   return {};
@@ -303,8 +305,7 @@ Lowered lower_groups(const Graph& graph, OpGroups groups, const Backend& backend
   std::map<uint64_t, plan::SharedRowwiseOp> rowwise_ops;  // by signature
   for (const std::vector<NodeId>& nodes : out.nodes_of_op) {
     plan::Op op = lower_op(graph, nodes, out, pieces, bench);
-    ByRows rows;
-    if (options.fuses_rows) rows = rows_of(graph, nodes, op, out, pieces, bench);
+    ByRows rows = rows_of(graph, nodes, op, out, options, bench);
     // Equal ones are one in memory.
     plan::SharedRowwiseOp& alike = rowwise_ops[op.signature];
     if (*alike != rows.op) alike = std::move(rows.op);

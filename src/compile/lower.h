@@ -3,6 +3,7 @@
 // that owns bytes, one op for each group of nodes, with what its kernels take.
 #pragma once
 
+#include "compile/fusion_levels.h"
 #include "compile/group_ops.h"
 #include "runtime/lowered.h"
 
@@ -13,7 +14,7 @@ struct LowerOptions {
   /// batch in one piece, as if its pieces found nothing in a cache that the whole does not:
   /// measured, they gain nothing.
   int64_t pieces = 1;
-  bool fuses_rows = true;  // into row programs (plan::Op::rowwise)
+  FusionLevels fusion = {};  // what may join row programs (plan::Op::rowwise)
 };
 
 /// Selects a kernel for every node; throws what Backend::select throws.

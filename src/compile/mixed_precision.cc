@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/stop.h"
-#include "base/wildcard.h"
+#include "compile/node_names.h"
 #include "compile/rewriter.h"
 #include "ops/elementwise/elementwise.h"
 #include "snug/error.h"
@@ -89,10 +89,8 @@ class Painter {
     for (const NodeId id : graph_.nodes.ids()) {
       stop_point();
       const Node& node = graph_.node(id);
-      const std::string& scope = node.scope.str();
-      const std::string full = (scope.empty() ? "" : scope + ".") + *node.op->name;
       const auto rule = std::find_if(rules.begin(), rules.end(), [&](const auto& each) {
-        return matches_wildcard(each.match, scope) || matches_wildcard(each.match, full);
+        return names_node(each.match, node);
       });
       if (rule == rules.end() || is(id, Paint::none)) continue;
       const bool denies = rule->dtype == DType::f32;
@@ -110,8 +108,7 @@ class Painter {
   }
   [[nodiscard]] std::string an_example() const {
     for (const Node& node : graph_.nodes) {
-      if (!node.scope.empty() && node.op->precision.paint == Paint::allow)
-        return node.scope.str() + "." + *node.op->name;
+      if (!node.scope.empty() && node.op->precision.paint == Paint::allow) return full_name(node);
     }
     return "*";
   }

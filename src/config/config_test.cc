@@ -608,6 +608,8 @@ TEST(Resume_rules, what_decides_the_mathematics_is_fixed) {
                           "save_total_limit",
                           "report_to",
                           "memory",
+                          "fusion",
+                          "fusion_overrides",
                           "threads"})
     EXPECT_EQ(rules.at(key), ResumeRule::may_change) << key;
   for (const char* key : {"train_file", "validation_file"})

@@ -126,10 +126,45 @@ TEST(SessionMisuse, options_that_would_change_nothing) {
               o.precision_overrides = {{"*", "float32"}};
             }).find("everything is in float32 anyway"),
             std::string::npos);
+  EXPECT_NE(refused([](auto& o) {
+              o.fusion_overrides = {{"*", "fusible"}};
+            }).find("every op is at the level fusible anyway"),
+            std::string::npos);
   EXPECT_NE(refused([](auto& o) { o.lora.r = 2; }).find("no weight has an adapter"),
             std::string::npos);
   EXPECT_NE(refused([](auto& o) { o.optim_bits = 8; }).find("no state would be in 8 bits"),
             std::string::npos);
+}
+
+TEST(SessionMisuse, levels_of_fusion_for_ops_that_do_not_exist) {
+  const Network network("pieces", [](NetworkBuilder& b) {
+    Tensor x = linear(b, "first", b.input("x", {kWidth}), 64);
+    x = dropout(gelu(x), 0.1);
+    b.minimize(mean_squared_error(b, linear(b, "out", x, 1), b.input("t", {1})));
+  });
+  const auto refused = [&](std::vector<FusionRule> rules, const std::string& fusion = "fusible") {
+    SessionOptions options = options_of();
+    options.fusion = fusion;
+    options.fusion_overrides = std::move(rules);
+    return refusal([&] { (void)plan_network(network, options); });
+  };
+  const auto expect = [](const std::string& said, const std::vector<std::string>& texts) {
+    for (const std::string& text : texts) EXPECT_NE(said.find(text), std::string::npos) << said;
+  };
+  expect(refused({{"dropot", "off"}}),
+         {"[fusion_overrides]", "'dropot' matches no op", "did you mean 'dropout'?"});
+  expect(refused({{"*frist.*", "off"}}), {"'*frist.*' matches no op", "explain --stages"});
+  expect(refused({{"fist.matmul", "off"}}), {"did you mean 'first.matmul'?"});
+  expect(refused({{"first.matmul", "off"}}),
+         {"'first.matmul' matches no op that is computed by rows (matmul", "`snug explain`"});
+  expect(refused({{"*", "off"}, {"gelu", "fusible"}}),
+         {"'gelu' comes after patterns that match all its ops", "put it before them"});
+  expect(refused({{"gelu", "on"}}), {"[fusion_overrides]", "'on' is no level", "fusible or off"});
+  expect(refused({}, "full speed"), {"[fusion]", "'full speed' is no level", "fusible or off"});
+  SessionOptions evaluation = options_of();
+  evaluation.only_evaluation = true;
+  evaluation.fusion_overrides = {{"*_grad", "off"}};
+  EXPECT_NO_THROW((void)plan_network(network, evaluation)) << "it has no backward part";
 }
 
 TEST(SessionMisuse, levers_that_do_not_exist) {

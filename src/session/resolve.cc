@@ -82,6 +82,25 @@ DType dtype_of(const PrecisionRule& rule) {
                 "give float32, bfloat16 or float16");
 }
 
+bool fuses_rows(const char* option, const std::string& level) {
+  if (level != "fusible" && level != "off")
+    refuse_option(option, "'" + level + "' is no level", "give fusible or off");
+  return level == "fusible";
+}
+
+compile::FusionLevels fusion_of(const TrainSpec& spec) {
+  compile::FusionLevels levels{.fuses_rows = fuses_rows("fusion", spec.fusion)};
+  for (const FusionRule& rule : spec.fusion_overrides)
+    levels.overrides.push_back({rule.match, fuses_rows("fusion_overrides", rule.level)});
+  const auto& rules = levels.overrides;
+  if (!rules.empty() && std::all_of(rules.begin(), rules.end(), [&](const auto& rule) {
+        return rule.fuses_rows == levels.fuses_rows;
+      }))
+    refuse_option("fusion_overrides", "every op is at the level " + spec.fusion + " anyway",
+                  "give another level to some, or omit it");
+  return levels;
+}
+
 compile::ForwardChanges changes_of(const TrainSpec& spec) {
   compile::ForwardChanges changes;
   changes.lora = spec.lora;
@@ -157,6 +176,7 @@ ResolvedSpec resolve(const TrainSpec& spec) {
   ResolvedSpec resolved;
   resolved.spec = spec;
   resolved.changes = changes_of(spec);
+  resolved.fusion = fusion_of(spec);
   resolved.loss_scale = loss_scale_of(spec, resolved.changes.training);
   compile::Recipe& recipe = resolved.recipe;
   recipe.given = settings_of(spec);

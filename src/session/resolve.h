@@ -4,6 +4,7 @@
 #pragma once
 
 #include "compile/changes.h"
+#include "compile/fusion_levels.h"
 #include "compile/recipe.h"
 #include "optim/loss_scale.h"
 #include "optim/schedule.h"
@@ -17,6 +18,7 @@ struct ResolvedSpec {
   optim::Schedule schedule;
   optim::LossScaleRule loss_scale;
   compile::ForwardChanges changes;  // adapters, weights in fewer bits, mixed precision
+  compile::FusionLevels fusion;
 };
 
 /// Throws Error{bad_config} by option for words that mean nothing and switches that exclude each

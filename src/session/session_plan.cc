@@ -6,6 +6,7 @@
 
 #include "base/float_mode.h"
 #include "base/stop.h"
+#include "choose/fusion_check.h"
 #include "choose/saved_plan.h"
 #include "choose/sizes.h"
 #include "compile/compile.h"
@@ -94,7 +95,7 @@ choose::RunPlanRequest plan_request(const NetworkDef& network, const RunSession&
       .strategy = strategy_of(options, network),
       .allow_coupled_split = options.allow_coupled_split,
       .two_pass_clip = options.two_pass_clip,
-      .fuses_rows = options.fusion != "off",
+      .fusion = resolved.fusion,
       .budget_bytes = resolve_memory(options.memory),
       .process_bytes = options.process_bytes,
       .startup_bytes = options.startup_bytes,
@@ -168,6 +169,7 @@ choose::RunPlan planned(const Network& network, const NetworkDef& def, const Run
     request.two_pass_clip = saved->has_two_passes;
     request.packs_weights = saved->packs_weights;
   }
+  choose::refuse_unused_fusion(request, backend);
   return choose::make_run_plan(request, backend);
 }
 

@@ -40,6 +40,13 @@ Json json_of(const std::vector<PrecisionRule>& rules) {
   return list;
 }
 
+Json json_of(const std::vector<FusionRule>& rules) {
+  Json list = Json::array();
+  for (const FusionRule& rule : rules)
+    list.push_back({{"match", rule.match}, {"level", rule.level}});
+  return list;
+}
+
 Json json_of(const std::vector<Lengths>& lengths) {
   Json list = Json::array();
   for (const Lengths& each : lengths) list.push_back(lengths_json<Json>(each));

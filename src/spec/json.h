@@ -24,6 +24,7 @@ using Json = nlohmann::ordered_json;
 [[nodiscard]] Json json_of(const std::vector<ParameterGroup>& groups);
 [[nodiscard]] Json json_of(const std::vector<StateBits>& rules);
 [[nodiscard]] Json json_of(const std::vector<PrecisionRule>& rules);
+[[nodiscard]] Json json_of(const std::vector<FusionRule>& rules);
 [[nodiscard]] Json json_of(const std::vector<Lengths>& lengths);
 [[nodiscard]] Json json_of(const LoraOptions& lora);
 [[nodiscard]] Json json_of(const MemorySpec& memory);

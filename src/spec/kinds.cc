@@ -351,6 +351,25 @@ std::string text_of(const PrecisionRule& rule) {
          io::quote_json(rule.dtype) + "}";
 }
 
+FusionRule read_fusion(const io::JsonValue& rule) {
+  FusionRule read;
+  for (const std::string& key : rule.keys()) {
+    if (key != "match" && key != "level") rule.fail("has no key '" + key + "'");
+  }
+  read.match = rule.get_string("match");
+  check_text(read.match);
+  if (read.match.empty()) rule.fail("needs a pattern in \"match\"");
+  read.level = rule.get_string("level");
+  if (read.level != "fusible" && read.level != "off")
+    rule.at("level").fail("must be fusible or off");
+  return read;
+}
+
+std::string text_of(const FusionRule& rule) {
+  return R"({"match": )" + io::quote_json(rule.match) + R"(, "level": )" +
+         io::quote_json(rule.level) + "}";
+}
+
 /// `example` is one object.
 template <class T>
 Kind<std::vector<T>> objects(T (*read)(const io::JsonValue&), const char* example) {
@@ -414,6 +433,10 @@ Kind<std::vector<StateBits>> state_bits() {
 
 Kind<std::vector<PrecisionRule>> precisions() {
   return objects<PrecisionRule>(read_precision, R"({"match": "*.layer.11.*", "dtype": "float32"})");
+}
+
+Kind<std::vector<FusionRule>> fusion_rules() {
+  return objects<FusionRule>(read_fusion, R"({"match": "*.layer.11.*", "level": "off"})");
 }
 
 Kind<std::string> word(const std::vector<std::string>& words, Aliases aliases) {

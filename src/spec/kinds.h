@@ -110,6 +110,7 @@ struct Kind {
 [[nodiscard]] Kind<std::vector<ParameterGroup>> groups();
 [[nodiscard]] Kind<std::vector<StateBits>> state_bits();
 [[nodiscard]] Kind<std::vector<PrecisionRule>> precisions();
+[[nodiscard]] Kind<std::vector<FusionRule>> fusion_rules();
 /// JSON objects.
 [[nodiscard]] Kind<LoraOptions> lora();
 /// `example` is one.

@@ -38,6 +38,7 @@ const std::vector<std::pair<std::string, std::string>> kOthers = {
     {"allow_batch_norm_split", "true"},
     {"two_pass_clip", "false"},
     {"fusion", "off"},
+    {"fusion_overrides", R"([{"match": "a", "level": "off"}])"},
     {"recompute", "all"},
     {"optim", "sgd"},
     {"learning_rate", "0.25"},

@@ -152,6 +152,8 @@ TrainSpec training_spec(const RunConfig& config, int64_t total_steps) {
 TrainSpec evaluation_spec(const RunConfig& config) {
   TrainSpec spec{.memory = config.memory,
                  .micro_batch_size = config.eval_batch_size,
+                 .fusion = config.fusion,
+                 .fusion_overrides = config.fusion_overrides,
                  .bf16 = config.bf16,
                  .fp16 = config.fp16,
                  .bf16_full_eval = config.bf16_full_eval,

@@ -2,13 +2,16 @@
 import json
 import os
 
-from common import Case, main, options, run, sha256
+from common import PAGE, Case, main, options, run, sha256
 
 FAMILIES = {"bert": dict(model="bert-tiny"), "16 bits": dict(model="bert-mini", bf16=True), "fp16": dict(model="distilbert-tiny", fp16=True),
             "gated": dict(model="modernbert-tiny"), "relative": dict(model="deberta-v3-tiny"), "pieces": dict(model="electra-tiny", micro_batch_size=8),
             "lstm": dict(model="lstm", hidden_size=32), "mlp": dict(model="mlp", hidden_sizes=64)}
 KEYS = dict(train_batch_size=16, max_steps=3)
 FORMS = ("off", "fusible")
+LAYER = "*.layer.1.*"
+LEVELS = {"off": dict(fusion="off"), "one layer": dict(fusion="off", fusion_overrides=json.dumps([{"match": LAYER, "level": "fusible"}])),
+          "all but one layer": dict(fusion_overrides=json.dumps([{"match": LAYER, "level": "off"}])), "fusible": {}}
 
 
 class Fusion(Case):
@@ -68,6 +71,48 @@ class Fusion(Case):
         self.kill_after_a_checkpoint(**cut)
         self.ok("train", **dict(cut, resume=True, fusion="off"))
         self.assertEqual(sha256(cut["output_dir"] / "last/model.safetensors"), sha256(whole / "last/model.safetensors"))
+
+    def test_parts_of_a_network_have_levels_of_their_own(self):
+        keys = dict(KEYS, model="bert-mini", micro_batch_size=16)
+        plans = {name: self.plan(**self.base(**keys, **rules)) for name, rules in LEVELS.items()}
+        fused = {name: plan["row_program_ops"] for name, plan in plans.items()}
+        self.assertTrue(0 == fused["off"] < fused["one layer"] < fused["all but one layer"] < fused["fusible"], fused)
+        # Rules are a part of the process's memory themselves.
+        smallest = {name: plan["smallest_budget_bytes"] - plan["process_bytes"] for name, plan in plans.items()}
+        for bytes_beside in smallest.values():
+            self.assertLessEqual(smallest["fusible"], bytes_beside + PAGE)
+            self.assertLessEqual(bytes_beside, smallest["off"] + PAGE)
+        whole = self.train("whole", **keys, fusion="off")
+        for name in ("one layer", "all but one layer"):
+            self.assert_same(whole, self.train(name, **keys, **LEVELS[name]))
+            tight = self.train(f"{name}, tight", **keys, **LEVELS[name], memory=plans[name]["smallest_budget_bytes"])
+            self.assertEqual(sha256(tight / "last/model.safetensors"), sha256(whole / "last/model.safetensors"))
+
+    def test_levels_of_parts_in_a_file_and_of_a_run_that_goes_on(self):
+        file = self.folder / "run.yaml"
+        rules = "fusion_overrides:\n  - {match: '*.gelu', level: off}\n  - {match: '*dropout*', level: fusible}\n"
+        file.write_text(f"model: bert-tiny\ntrain_batch_size: 8\nmax_steps: 4\nsave_steps: 1\n{rules}")
+        whole = self.train("whole", model="bert-tiny", train_batch_size=8, max_steps=4)
+        cut = self.base(output_dir=self.folder / "cut", config=file)
+        for key in ("model", "train_batch_size", "max_steps"):
+            cut.pop(key, None)
+        self.kill_after_a_checkpoint(**cut)
+        other = json.dumps([{"match": "*.layer.0.*", "level": "off"}])
+        done = self.ok("train", **dict(cut, resume=True, fusion_overrides=other))
+        self.assertIn("fusion_overrides", done.stdout + done.stderr)
+        self.assertEqual(sha256(cut["output_dir"] / "last/model.safetensors"), sha256(whole / "last/model.safetensors"))
+        self.ok("eval", model=cut["output_dir"] / "last", test_file=cut["train_file"], fusion_overrides='[{"match": "*_grad", "level": "off"}]')
+
+    def test_levels_that_name_nothing_are_refused(self):
+        base = self.base(**KEYS, model="bert-tiny")
+        for rules, texts in (('[{"match": "*.gelus", "level": "off"}]', ("fusion_overrides", "'*.gelus' matches no op", "did you mean '*.gelu'?")),
+                             ('[{"match": "*.layer.0.*", "level": "fast"}]', ("fusible or off",)),
+                             ('[{"match": "*", "levels": "off"}]', ("has no key 'levels'",)),
+                             ('[{"match": "*", "level": "fusible"}]', ("every op is at the level fusible anyway",))):
+            done = run("plan", *options(**base, fusion_overrides=rules))
+            self.assertEqual(done.returncode, 1, done.stdout)
+            for text in texts:
+                self.assertIn(text, " ".join(done.stderr.split()))
 
     def test_the_flags_of_another_compiler_are_answered(self):
         words = options(**self.base(model="bert-tiny", train_batch_size=8))

@@ -173,6 +173,7 @@ class Sessions(unittest.TestCase):
                       dict(param_groups=[{"match": "out.*", "learning_rate": 0.5}]), dict(lr_scheduler_type="cosine", max_steps=5),
                       dict(lr_scheduler_type="polynomial", lr_scheduler_kwargs={"power": 2}, max_steps=5), dict(draw_numbering="building"), dict(memory=1 << 25),
                       dict(memory="30%"), dict(loss_scale="dynamic"), dict(precision_overrides=[{"match": "out", "dtype": "bfloat16"}]), dict(has_initial_values=False),
+                      dict(fusion="off"), dict(fusion_overrides=[{"match": "*", "level": "off"}]),
                       dict(lora={"match": "hidden.weight", "r": 2}), dict(seed=np.int64(3)), dict(learning_rate=np.float32(0.25)), dict(process_bytes=1 << 20)):
             snug.Session(digits, **{**OPTIONS, **given}).step(batch())
         session = snug.Session(digits, **OPTIONS, fp16=True)

@@ -86,6 +86,21 @@ def draw_levers(generator):
     return values
 
 
+# Of scopes and ops that most models have; what matches nothing is refused and dropped as other keys are.
+PARTS = ("*.layer.0.*", "*.layer.1*", "*.gelu", "*dropout*", "*layer_norm*", "*attention*", "*add", "*_grad", "*")
+
+
+def draw_fusion(generator):
+    """A level for all, or levels of parts."""
+    values = {}
+    if generator.random() < 0.25:
+        values["fusion"] = generator.choice(("off", "fusible"))
+    if generator.random() < 0.4:
+        rules = [{"match": match, "level": generator.choice(("off", "fusible"))} for match in generator.sample(PARTS, generator.randint(1, 3))]
+        values["fusion_overrides"] = json.dumps(rules)
+    return values
+
+
 def draw(options, models, generator):
     """One configuration as a dict of texts, and beside it the data it wants."""
     values = {"model": generator.choice(models)}
@@ -96,6 +111,7 @@ def draw(options, models, generator):
         if value is not None:
             values[name] = value
     values.update(draw_levers(generator))
+    values.update(draw_fusion(generator))
     values.update(train_batch_size=str(generator.choice([1, 2, 3, 4, 6, 8, 12])), max_steps=str(generator.randint(2, 5)),
                   save_steps=str(generator.randint(1, 3)), eval_steps=str(generator.randint(0, 3)), logging_steps="1",
                   threads=str(generator.randint(1, 2)), seed=str(generator.randint(0, 99)))

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Random configurations, and the five promises on each: planned = measured, a plan changes no bit, more memory is never slower,
-refusal in advance with hints that fit, nothing lost by a kill. Every run is under a hard limit equal to its budget. A failure is
+refusal in advance with hints that fit, nothing lost by a kill. No level of fusion raises a smallest budget, either. Every run is under a hard limit equal to its budget. A failure is
 shrunk and printed as a command.
 
 usage: random_configs.py [--seed N] [--count N] [--seconds S] [--only N] [--plan-seconds S] [--most-parameters N]
@@ -246,6 +246,7 @@ def check(harness, case):
             raise Broken("more memory is never slower", f"{smaller['step_seconds']} s, then {larger['step_seconds']} s",
                          harness.words("plan", dict(values, memory=budget)))
     check_refusal(harness, dict(values, memory=low - PAGE), low)
+    check_levels(harness, values, whole)
     wanted = harness.train(dict(values, memory=low), "smallest")
     fixed = dict(values, micro_batch_size=plans[0]["micro_batch"])
     strategy = generator.choice(draw.strategies(harness.options["recompute"], generator))
@@ -254,6 +255,17 @@ def check(harness, case):
             raise Broken("a plan never changes the result", f"other bits than at {low} bytes",
                          harness.words("train", other))
     check_kill(harness, fixed, wanted, generator, budgets)
+
+
+def check_levels(harness, values, drawn):
+    """No smallest budget rises where more ops may join row programs, but by the bytes of the rules themselves."""
+    rest = {key: value for key, value in values.items() if key not in ("fusion", "fusion_overrides")}
+    plans = [harness.planned(dict(rest, fusion="off")), drawn, harness.planned(dict(rest, fusion="fusible"))]
+    for less, more in zip(plans, plans[1:]):
+        of_rules = max(0, more["process_bytes"] - less["process_bytes"]) + (PAGE if "fusion_overrides" in values else 0)
+        if more["smallest_budget_bytes"] > less["smallest_budget_bytes"] + of_rules:
+            raise Broken("no level raises a smallest budget",
+                         f"{[plan['smallest_budget_bytes'] for plan in plans]} without, as drawn and with all", harness.words("plan", values))
 
 
 def named(harness, values):
