@@ -66,7 +66,7 @@ NAMES = {
     "EvalMetrics::find": "snug.evaluate", "MetricValue": "snug.evaluate", "ClassScore": "snug.evaluate", "Prediction": "snug.predict",
     "Prediction::to_json": "snug.predict", "TrainSummary": "snug.train", "TrainSummary::to_json": "snug.train", "RunStatus": "snug.train",
     "Callbacks": "snug.train", "Progress": "snug.train", "RunOptions": "snug.train", "VerifyCheck": "snug.verify", "VerifyReport": "snug.verify",
-    "VerifyReport::is_equal": "snug.verify", "VerifyReport::to_json": "snug.verify", "Stage": "snug.explain", "Explanation": "snug.explain",
+    "VerifyReport::is_equal": "snug.verify", "VerifyReport::to_json": "snug.verify", **{each: "snug.explain" for each in ("Stage", "OpTime", "MergedOps", "ApartOps", "Explanation")},
     "Explanation::to_text": "snug.explain", "Explanation::to_json": "snug.explain", "RunConfig": "snug.plan", "RunConfig::load": "snug.plan",
     "RunConfig::parse": "snug.plan", "OptionInfo": "snug.keys", "LeverPlan": "snug.plan_levers", "LeverKeys": "snug.fastest_levers",
     "kLeverWords": "snug.plan_levers", "instruction_set": "snug.version", "InstructionSet": "snug.version",

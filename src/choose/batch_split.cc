@@ -28,6 +28,18 @@ std::optional<SplitForm> packed_form(const RunPlanRequest& request, const BatchS
   return SplitForm{split.form.micro_batch, split.form.has_two_passes, split.packable};
 }
 
+bool has_resident_output(const plan::Problem& problem, const plan::Op& op) {
+  return std::any_of(op.outputs.begin(), op.outputs.end(),
+                     [&](plan::StorageId id) { return problem.storages[id].resident; });
+}
+
+bool is_left_out_first(const plan::Problem& problem, const plan::Op& op) {
+  return op.phase == Phase::update && has_resident_output(problem, op) &&
+         std::any_of(op.inputs.begin(), op.inputs.end(), [&](plan::StorageId id) {
+           return std::find(op.outputs.begin(), op.outputs.end(), id) == op.outputs.end();
+         });
+}
+
 int64_t runs_of(const BatchSplit& split) {
   return split.form.has_two_passes ? 2 : split.accumulation_steps;
 }

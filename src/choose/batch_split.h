@@ -52,6 +52,11 @@ struct BatchSplit {
 [[nodiscard]] std::optional<SplitForm> packed_form(const RunPlanRequest& request,
                                                    const BatchSplit& split);
 
+[[nodiscard]] bool has_resident_output(const plan::Problem& problem, const plan::Op& op);
+/// Whether the first of two passes leaves the op out: the step of an optimizer, which moves what
+/// stays by what it reads beside it.
+[[nodiscard]] bool is_left_out_first(const plan::Problem& problem, const plan::Op& op);
+
 /// How often the training program runs in an update.
 [[nodiscard]] int64_t runs_of(const BatchSplit& split);
 /// The time of an update whose training program takes so long.

@@ -20,11 +20,6 @@ using compile::build_eval_graph;
 
 namespace {
 
-bool has_resident_output(const plan::Problem& problem, const plan::Op& op) {
-  return std::any_of(op.outputs.begin(), op.outputs.end(),
-                     [&](plan::StorageId id) { return problem.storages[id].resident; });
-}
-
 // What the updates of weights read from the backward part.
 std::vector<plan::StorageId> updated_gradients(const plan::Problem& problem) {
   IdVector<plan::StorageId, bool> is_backward(problem.storages.size(), false);
@@ -42,16 +37,9 @@ std::vector<plan::StorageId> updated_gradients(const plan::Problem& problem) {
   return gradients;
 }
 
-// The seconds of the steps of optimizers: they move what stays by what they read beside it.
 double seconds_of_steps(const plan::Problem& problem) {
   double seconds = 0;
-  for (const plan::Op& op : problem.ops) {
-    const bool moves = op.phase == Phase::update && has_resident_output(problem, op);
-    const bool reads = std::any_of(op.inputs.begin(), op.inputs.end(), [&](plan::StorageId id) {
-      return std::find(op.outputs.begin(), op.outputs.end(), id) == op.outputs.end();
-    });
-    if (moves && reads) seconds += op.seconds;
-  }
+  for (const plan::Op& op : problem.ops) seconds += is_left_out_first(problem, op) ? op.seconds : 0;
   return seconds;
 }
 

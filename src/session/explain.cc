@@ -5,7 +5,6 @@
 #include <malloc.h>
 
 #include <chrono>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/float_mode.h"
@@ -13,6 +12,7 @@
 #include "base/units.h"
 #include "plan/problem/json.h"
 #include "plan/problem/validate.h"
+#include "session/explain_step.h"
 #include "session/session_plan.h"
 #include "snug/error.h"
 
@@ -33,10 +33,6 @@ std::string split_text(const choose::RunPlan& run) {
 }
 
 }  // namespace
-
-}  // namespace snug::session
-
-namespace snug::session {
 
 Explanation explain_network(const Network& network, const RunSession& session, bool has_texts) {
   const SessionOptions& options = session.options;
@@ -64,6 +60,7 @@ Explanation explain_network(const Network& network, const RunSession& session, b
                                           planned.plan.strategy, planned.plan.steps.size(),
                                           format_bytes(planned.plan.arena_bytes)),
                     .text = has_texts ? plan::to_json(planned.plan) : std::string()});
+  explain_step(run, made->resolved.fusion, made->machine.impl(), explanation);
   if (options.process_bytes > 0) malloc_trim(0);
   start = Clock::now();
   const Engine engine(run, *made->machine.impl().backend);
@@ -83,30 +80,6 @@ namespace snug {
 
 Explanation explain_network(const Network& network, const SessionOptions& options, bool has_texts) {
   return session::explain_network(network, session::RunSession{.options = options}, has_texts);
-}
-
-std::string Explanation::to_text() const {
-  std::string text;
-  double sum = 0;
-  for (const Stage& stage : stages) {
-    text += fmt::format("{:<16} {:>9.1f} ms   {}\n", stage.name, stage.seconds * 1e3, stage.result);
-    sum += stage.seconds;
-  }
-  text += fmt::format("{:<16} {:>9.1f} ms\n", "all", sum * 1e3);
-  for (const Stage& stage : stages) {
-    if (!stage.text.empty()) text += fmt::format("\n== {}\n{}\n", stage.name, stage.text);
-  }
-  return text;
-}
-
-std::string Explanation::to_json() const {
-  nlohmann::ordered_json json = {{"stages", nlohmann::ordered_json::array()}};
-  for (const Stage& stage : stages) {
-    json["stages"].push_back(
-        {{"name", stage.name}, {"seconds", stage.seconds}, {"result", stage.result}});
-    if (!stage.text.empty()) json["stages"].back()["text"] = stage.text;
-  }
-  return json.dump(2);
 }
 
 }  // namespace snug

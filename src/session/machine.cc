@@ -5,12 +5,12 @@
 #include <cmath>
 #include <cstdlib>
 #include <optional>
+#include <utility>
 
 #include "backend/cpu/cpu_backend.h"
 #include "base/float_mode.h"
 #include "base/threads.h"
 #include "config/cores.h"
-#include "snug/error.h"
 #include "snug/instruction_set.h"
 
 namespace snug {
@@ -42,20 +42,15 @@ int threads_of(int64_t wanted) {
   return quota && *quota < cores ? std::max(1, static_cast<int>(std::ceil(*quota))) : cores;
 }
 
-std::unique_ptr<Backend> make_backend(const std::string& name, int threads,
-                                      const std::string& profile_folder,
-                                      const std::function<void()>& before_measuring,
-                                      const std::function<void(const std::string&)>& on_message) {
-  if (name != kCpu)
-    throw Error(ErrorCode::bad_config, "backend", "there is no backend '" + name + "'",
-                "there is: " + std::string(kCpu));
-  return make_cpu_backend({.threads = threads,
-                           .profile = load_or_measure_profile(
-                               {.folder = profile_folder.empty() ? usual_folder() : profile_folder,
-                                .file = profile_file(threads),
-                                .before_measuring = before_measuring,
-                                .on_message = on_message},
-                               threads)});
+MachineProfile profile_of(int threads, const std::string& profile_folder,
+                          const std::function<void()>& before_measuring,
+                          const std::function<void(const std::string&)>& on_message) {
+  return load_or_measure_profile(
+      {.folder = profile_folder.empty() ? usual_folder() : profile_folder,
+       .file = profile_file(threads),
+       .before_measuring = before_measuring,
+       .on_message = on_message},
+      threads);
 }
 
 }  // namespace
@@ -65,10 +60,13 @@ Machine::Machine(int64_t threads, const std::string& profile_folder,
                  const std::function<void(const std::string&)>& on_message) {
   const DefaultFloatMode float_mode;
   const int own = threads_of(threads);
+  MachineProfile profile = profile_of(own, profile_folder, before_measuring, on_message);
+  const MachineLimits limits = limits_of(profile);
   impl_ = std::make_shared<const Impl>(
       Impl{.threads = own,
            .name = kCpu,
-           .backend = make_backend(kCpu, own, profile_folder, before_measuring, on_message)});
+           .backend = make_cpu_backend({.threads = own, .profile = std::move(profile)}),
+           .limits = limits});
 }
 
 int Machine::threads() const { return impl_->threads; }

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "backend/backend.h"
+#include "backend/cpu/machine_limits.h"
 #include "snug/session.h"
 
 namespace snug {
@@ -14,6 +15,7 @@ struct Machine::Impl {
   int threads = 1;
   std::string name;
   std::unique_ptr<Backend> backend;
+  MachineLimits limits = {};  // of its processor
 };
 
 }  // namespace snug

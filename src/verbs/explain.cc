@@ -46,10 +46,10 @@ Explanation explain_run(const RunConfig& given, const RunOptions& options) {
                                                   *setup.model.task->name,
                                                   to_string(session.options.lengths.back())));
   if (options.wants_stage_texts) read.text = setup.model.config_json();
-  const Explanation compiled =
+  Explanation compiled =
       session::explain_network(*setup.network, session, options.wants_stage_texts);
-  all.stages.insert(all.stages.end(), compiled.stages.begin(), compiled.stages.end());
-  return all;
+  compiled.stages.insert(compiled.stages.begin(), all.stages.begin(), all.stages.end());
+  return compiled;
 }
 
 }  // namespace snug

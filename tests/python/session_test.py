@@ -145,7 +145,10 @@ class Sessions(unittest.TestCase):
         self.assertGreater(len(levers), 1)
         self.assertEqual([each["keys"] for each in snug.plan_allowed_levers(digits, ["bf16"], **OPTIONS)], [{}, {"bf16": "true"}])
         self.assertIsInstance(snug.fastest_levers(digits, ["bf16"], **OPTIONS), dict)
-        self.assertGreater(len(snug.explain_network(digits, **OPTIONS)["stages"]), 3)
+        explained = snug.explain_network(digits, **OPTIONS)
+        self.assertGreater(len(explained["stages"]), 3)
+        self.assertAlmostEqual(sum(op["seconds"] for op in explained["step"]["ops"]), snug.plan_network(digits, **OPTIONS).step_seconds)
+        self.assertEqual(set(explained["fusion"]), {"ops", "kernels", "saved_bytes", "merged", "apart"})
         self.assertEqual(snug.splits_of(8)[0], 8)
         self.assertEqual(len(snug.every_combination({"a": [2, 4], "b": [3, 5]})), 4)
 

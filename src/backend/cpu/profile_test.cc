@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "backend/cpu/cpu_backend.h"
+#include "backend/cpu/machine_limits.h"
 #include "backend/cpu/measure_profile.h"
 #include "backend/cpu/rate_probes.h"
 #include "graph/builder.h"
@@ -80,6 +81,23 @@ TEST(MachineProfile, Seconds_are_the_sum_of_call_flops_and_bytes) {
   EXPECT_DOUBLE_EQ(profile.seconds("matmul", cost), 2e-6 + 1e-5);
   EXPECT_DOUBLE_EQ(profile.seconds("matmul.tn", cost), 2e-6 + 1e-5);
   EXPECT_DOUBLE_EQ(profile.seconds("anything", cost), 1e-6 + 1.5e-6);
+}
+
+TEST(MachineLimits, are_those_of_the_fastest_products_and_of_additions) {
+  const MachineProfile profile{.machine = "m",
+                               .rates = {{"", {.per_byte = 1e-10, .far_per_byte = 3e-10}},
+                                         {"exp", {.per_flop = 1e-13}},
+                                         {"matmul", {.per_flop = 2e-11}},
+                                         {"matmul.nn", {.per_flop = 1e-11}},
+                                         {"matmul.tn_few", {.per_byte = 1e-10}},
+                                         {"matmul.nn_bf16_amx", {.per_flop = 1e-12}}}};
+  const MachineLimits limits = limits_of(profile);
+  EXPECT_EQ(limits.arithmetic_seconds(1e9, DType::f32), 1e-2);
+  EXPECT_EQ(limits.arithmetic_seconds(1e9, DType::bf16), 1e-3);
+  EXPECT_EQ(limits.arithmetic_seconds(1e9, DType::f16), 1e-2) << "as f32: none was measured";
+  EXPECT_DOUBLE_EQ(limits.memory_seconds(1e6, 0), 1e-4);
+  EXPECT_DOUBLE_EQ(limits.memory_seconds(1e6, 0.5), 2e-4);
+  EXPECT_DOUBLE_EQ(limits.memory_seconds(1e6, 1), 3e-4);
 }
 
 TEST(MachineProfile, Bytes_from_memory_have_their_own_price_and_large_operands_come_from_there) {

@@ -12,6 +12,7 @@
 #include "plan/frontier/frontier.h"
 #include "plan/placement/assemble.h"
 #include "plan/problem/json.h"
+#include "plan/problem/row_runs.h"
 #include "plan/problem/test_problems.h"
 #include "plan/problem/validate.h"
 #include "snug/error.h"
@@ -84,6 +85,31 @@ TEST(FuseRows, What_ops_hand_on_is_in_no_memory) {
   EXPECT_GE(plan.steps[3].output_offsets[0], 0);
   EXPECT_EQ(problem_from_json(to_json(problem)), problem);
   EXPECT_EQ(plan_from_json(to_json(plan)), plan);
+}
+
+TEST(FuseRows, What_a_program_saves_is_said_in_bytes_and_why_a_step_does_not_join) {
+  Problem problem = chain(4);
+  const std::vector<OpId> schedule = given_order(problem);
+  const ScheduledPoint point = point_of(problem);
+  const std::vector<RowRun> runs = row_runs(problem, point.schedule, point.fused);
+  ASSERT_EQ(runs.size(), 1U);
+  // The first writes what it hands on into a buffer, the others read from one, too, and the last
+  // writes to memory.
+  EXPECT_EQ(runs[0].saved_bytes, (std::vector<int64_t>{kUnit, 2 * kUnit, 2 * kUnit, kUnit}));
+  const auto joining = [&](const std::function<void(Op&)>& change) {
+    Problem changed = problem;
+    change(changed.ops[OpId(1)]);
+    const LastReads reads(changed, schedule);
+    RowRunBuilder builder(changed, schedule, reads, 0);
+    EXPECT_EQ(builder.join(), RowJoin::joins);
+    return builder.join();
+  };
+  EXPECT_EQ(joining([](Op&) {}), RowJoin::joins);
+  EXPECT_EQ(joining([](Op& op) { op.rowwise = {}; }), RowJoin::is_not_by_rows);
+  EXPECT_EQ(joining([](Op& op) { op.rowwise.own().has_head = true; }), RowJoin::has_head);
+  EXPECT_EQ(joining([](Op& op) { op.inputs = {StorageId(0)}; }), RowJoin::shares_nothing);
+  EXPECT_EQ(joining([](Op& op) { op.rowwise.own().form.grid.rows = kRows / 2; }),
+            RowJoin::is_cut_apart);
 }
 
 TEST(FuseRows, No_program_needs_more_than_the_schedule_has) {

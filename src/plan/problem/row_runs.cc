@@ -44,30 +44,32 @@ LastReads::LastReads(const Problem& problem, IndexSpan<const OpId> schedule) {
   }
 }
 
-bool RowRunBuilder::add() {
+RowJoin RowRunBuilder::join() {
   const int32_t step = first_ + steps_;
-  if (std::cmp_greater_equal(step, schedule_.size())) return false;
+  if (std::cmp_greater_equal(step, schedule_.size())) return RowJoin::is_not_by_rows;
   const Op& op = op_at(step);
   const RowwiseForm& form = op.rowwise->form;
-  if (!form.is_given() || (steps_ > 0 && op.rowwise->has_head)) return false;
+  if (!form.is_given()) return RowJoin::is_not_by_rows;
+  if (steps_ > 0 && op.rowwise->has_head) return RowJoin::has_head;
   bool is_joined = steps_ == 0;
   for (size_t i = 0; i < op.inputs.size(); ++i) {
     const bool is_shared = program_.row_bytes(op.inputs[i].number()) > 0;
     is_joined = is_joined || (is_shared && form.inputs[i] > 0);
   }
+  if (!is_joined) return RowJoin::shares_nothing;
   // Every storage has one instance in a program.
   for (const StorageId output : op.outputs) {
     if (is_listed(made_, output) || (steps_ > 0 && program_.row_bytes(output.number()) > 0))
-      return false;
+      return RowJoin::is_cut_apart;
   }
-  if (!is_joined) return false;
   std::vector<std::pair<int64_t, int64_t>> reuses;
   for (const auto& [output, input] : op.reuses)
     reuses.emplace_back(output.number(), input.number());
-  if (!program_.add(form, keys_of(op.inputs), keys_of(op.outputs), reuses)) return false;
+  if (!program_.add(form, keys_of(op.inputs), keys_of(op.outputs), reuses))
+    return RowJoin::is_cut_apart;
   made_.insert(made_.end(), op.outputs.begin(), op.outputs.end());
   ++steps_;
-  return true;
+  return RowJoin::joins;
 }
 
 RowRun RowRunBuilder::run() const {
@@ -113,6 +115,7 @@ RowRun RowRunBuilder::run() const {
       }
     }
     run.scratch_bytes += round_up(form.scratch_bytes, problem_.alignment);
+    run.saved_bytes.push_back(saved * form.grid.rows);
     run.saved_seconds.push_back(bytes == 0
                                     ? 0
                                     : op.rowwise->saved_seconds * static_cast<double>(saved) /

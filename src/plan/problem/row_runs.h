@@ -27,10 +27,20 @@ class LastReads {
   IndexVector<int32_t> last_;
 };
 
+/// Why a step is not one of those before it.
+enum class RowJoin : uint8_t {
+  joins,
+  is_not_by_rows,
+  has_head,        // a kernel that is not by rows runs first in it
+  shares_nothing,  // no operand by rows
+  is_cut_apart,    // other rows, or one reads as a whole what the other has by rows
+};
+
 struct RowRun {
   int32_t first = 0;
   std::vector<std::vector<bool>> is_inside = {};  // by step and output: never in memory
   std::vector<double> saved_seconds = {};         // by step
+  std::vector<int64_t> saved_bytes = {};          // likewise: of operands, not read or written
   /// Outputs, and what was there before in whose place they are.
   std::vector<std::pair<StorageId, StorageId>> places = {};
   int64_t scratch_bytes = 0;
@@ -47,7 +57,9 @@ class RowRunBuilder {
       : problem_(problem), schedule_(schedule), reads_(reads), first_(first) {}
   /// Whether the next step joins: it is computed by rows as those before it are, and shares
   /// operands with them.
-  bool add();
+  bool add() { return join() == RowJoin::joins; }
+  /// The same, and why not.
+  RowJoin join();
   [[nodiscard]] RowRun run() const;
 
  private:

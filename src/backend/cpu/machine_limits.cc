@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/cpu/machine_limits.h"
+
+#include <algorithm>
+#include <string_view>
+
+namespace snug {
+namespace {
+
+constexpr std::string_view kProduct = "matmul";
+
+bool is_product(std::string_view kind) { return kind == kProduct || kind.starts_with("matmul."); }
+
+// Where several shapes were measured, the fastest; a rate whose time is all in its bytes says
+// nothing of its arithmetic.
+double fastest_product(const MachineProfile& profile, DType type) {
+  double fastest = 0;
+  for (const auto& [kind, rate] : profile.rates) {
+    const bool is_bf16 = kind.find("bf16") != std::string::npos;
+    const bool is_f16 = !is_bf16 && kind.find("f16") != std::string::npos;
+    const DType of_rate = is_bf16 ? DType::bf16 : is_f16 ? DType::f16 : DType::f32;
+    if (!is_product(kind) || of_rate != type || rate.per_flop <= 0) continue;
+    fastest = fastest == 0 ? rate.per_flop : std::min(fastest, rate.per_flop);
+  }
+  return fastest;
+}
+
+}  // namespace
+
+double MachineLimits::arithmetic_seconds(double flops, DType type) const {
+  return flops * (type == DType::bf16  ? per_flop_of_bf16
+                  : type == DType::f16 ? per_flop_of_f16
+                                       : per_flop);
+}
+
+double MachineLimits::memory_seconds(double bytes, double share_from_memory) const {
+  return bytes * (per_byte + share_from_memory * (far_per_byte - per_byte));
+}
+
+MachineLimits limits_of(const MachineProfile& profile) {
+  MachineLimits limits{.per_flop = fastest_product(profile, DType::f32)};
+  const auto or_f32 = [&](double per_flop) { return per_flop > 0 ? per_flop : limits.per_flop; };
+  limits.per_flop_of_bf16 = or_f32(fastest_product(profile, DType::bf16));
+  limits.per_flop_of_f16 = or_f32(fastest_product(profile, DType::f16));
+  const auto typical = profile.rates.find("");
+  if (typical == profile.rates.end()) return limits;
+  limits.per_byte = typical->second.per_byte;
+  limits.far_per_byte = std::max(limits.per_byte, typical->second.far_per_byte);
+  return limits;
+}
+
+}  // namespace snug
