@@ -62,7 +62,7 @@ std::string place_of(const plan::Op& op) { return op.scope.str(); }
 
 class ProgramTeller {
  public:
-  // `runs`: of the program in an update. `later_runs`: of what the first of two passes leaves out.
+  // `runs`: of the program in an update, and of what the first of two passes leaves out.
   ProgramTeller(const choose::PlannedProgram& program, const compile::FusionLevels& levels,
                 const Machine::Impl& machine, std::pair<int64_t, int64_t> runs, StepSums& sums)
       : graph_(program.graph),
