@@ -225,7 +225,7 @@ void add_data(std::vector<Option>& all) {
       same_content(files(key(
           {"train_file",
            "training rows: a file, several (a,b), patterns (data/part-*.jsonl), or - for standard "
-           "input; the kind follows the suffix: .jsonl, .json, .tsv or .csv, packed .gz "
+           "input; the kind follows the suffix: .jsonl, .json, .tsv or .csv, packed .gz, or .arrow "
            "(docs/data.md)"},
           &RunConfig::train_file, text(true)))),
       same_content(files(

@@ -76,7 +76,7 @@ LabelSurvey survey_labels(const std::vector<std::string>& files, RowSchema schem
     while (reader->next(row)) {
       check_cancelled(cancel, file);
       survey.lists_of_words += row.has_words ? 1 : 0;
-      if (row.label) add(*row.label, is_json(file), place_of_row(file, row), survey);
+      if (row.label) add(*row.label, has_types(file), place_of_row(file, row), survey);
     }
   }
   return survey;

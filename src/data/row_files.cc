@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "io/arrow_file.h"
 #include "io/file.h"
 #include "io/file_pattern.h"
 #include "io/stream.h"
@@ -69,6 +70,7 @@ std::vector<std::string> row_files(const std::string& given) {
 }
 
 std::string suffix_of_rows(const std::string& file) {
+  if (io::begins_as_arrow(io::File::open_read(file))) return ".arrow";
   io::TextFile source(file, io::Gzip::is_unpacked);
   source.begin_text();
   constexpr std::string_view kBlanks = " \t\r\n";

@@ -14,9 +14,9 @@ namespace snug::data {
 /// that nothing has, an empty name and a file that is named twice.
 [[nodiscard]] std::vector<std::string> row_files(const std::string& given);
 
-/// What the rows of a stream are written in, as the suffix of a file's name: ".json" where it
-/// begins with a bracket, ".jsonl" where with a brace, else ".tsv" where the first line has a tab
-/// and no comma in front of it, else ".csv".
+/// What the rows of a stream are written in, as the suffix of a file's name: ".arrow" where it
+/// begins as Arrow's do, ".json" with a bracket, ".jsonl" with a brace, else ".tsv" where the
+/// first line has a tab and no comma in front of it, else ".csv".
 [[nodiscard]] std::string suffix_of_rows(const std::string& file);
 
 }  // namespace snug::data

@@ -47,6 +47,8 @@ bool is_json(const std::string& file) {
   return name.ends_with(".jsonl") || name.ends_with(".json");
 }
 
+bool has_types(const std::string& file) { return is_json(file) || file.ends_with(".arrow"); }
+
 std::unique_ptr<RowReader> open_rows(const std::string& file, const RowSchema& schema,
                                      BadRowLog& log) {
   check_distinct(schema);
@@ -54,17 +56,17 @@ std::unique_ptr<RowReader> open_rows(const std::string& file, const RowSchema& s
   if (name != file && !io::is_gzip(io::File::open_read(file)))
     throw Error(ErrorCode::bad_data, file, "is no gzip archive, which its name says",
                 "name it without .gz, or pack it: gzip FILE");
-  if (is_json(file)) {
-    if (schema.delimiter != 0)
-      throw Error(ErrorCode::bad_config, "delimiter", file + " is JSON, which has none",
-                  "omit delimiter");
-    return open_json(file, schema, name.ends_with(".json"), log);
-  }
+  if (has_types(file) && schema.delimiter != 0)
+    throw Error(ErrorCode::bad_config, "delimiter",
+                file + (is_json(file) ? " is JSON, which has none" : " is Arrow's, which has none"),
+                "omit delimiter");
+  if (is_json(file)) return open_json(file, schema, name.ends_with(".json"), log);
+  if (file.ends_with(".arrow")) return open_arrow(file, schema, log);
   if (name.ends_with(".tsv")) return open_delimited(file, schema, '\t', log);
   if (name.ends_with(".csv")) return open_delimited(file, schema, ',', log);
   throw Error(ErrorCode::bad_config, file, "the kind of the file is unknown",
               "name it .jsonl (one JSON object a line), .json, .tsv or .csv; packed, .jsonl.gz and "
-              "so on");
+              "so on; or .arrow");
 }
 
 }  // namespace snug::data

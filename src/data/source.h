@@ -67,5 +67,7 @@ void check_cancelled(const std::atomic<bool>* cancel, const std::string& file);
 [[nodiscard]] std::unique_ptr<RowReader> open_delimited(const std::string& file,
                                                         const RowSchema& schema, char usual,
                                                         BadRowLog& log);
+[[nodiscard]] std::unique_ptr<RowReader> open_arrow(const std::string& file,
+                                                    const RowSchema& schema, BadRowLog& log);
 
 }  // namespace snug::data

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the readers of rows share: JSON lines, CSV and TSV differ in the file's name only.
+// What the readers of rows share: JSON lines, CSV, TSV and Arrow's files differ in the file's name
+// only.
 #pragma once
 
 #include <string>
