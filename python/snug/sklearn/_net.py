@@ -53,6 +53,12 @@ def _network(features: int, outputs: int, hidden_sizes: tuple[int, ...], dropout
     return Network("numbers", build)
 
 
+def _kinds_of(X: Any, targets: Any) -> Any:
+    """A number a row: equal rows have equal ones, in an order that follows from what the rows are."""
+    rows = np.ascontiguousarray(np.hstack([X, targets]))
+    return np.unique(rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).ravel(), return_inverse=True)[1]
+
+
 class NetLearner:
     """A trained network of numbers. Holds the bytes of its tensors, so it can be pickled, and goes on where it was."""
 
@@ -97,21 +103,27 @@ class NetLearner:
         with self._session({**given, "batch_rows": batch}, **schedule) as session:
             if any(self.counts):
                 session.set_counts(*self.counts)
-            weight = np.ones(rows, np.float32) if weights is None else weights.astype(np.float32)
+            weight = np.ones(rows) if weights is None else weights
+            self._kinds = _kinds_of(X, targets)
             self.losses = [self._step(session, X, targets, weight, batch, step, seed) for step in range(steps)]
             self.counts = tuple(session.counts)
             self.tensors = {tensor.name: np.array(session.view_bytes(tensor.name)) for tensor in session.tensors()}
 
     def _step(self, session: Session, X: Any, targets: Any, weight: Any, batch: int, step: int, seed: int) -> float:
-        """The rows of an epoch are a function of the seed and how many batches were drawn before."""
+        """The rows of an epoch are a function of the seed and how many batches were drawn before. Within a batch equal rows are one
+        of their weights' sum, and rows of no weight are not there, so that a weight of two is a row that stands there twice, to the
+        bit: sums of f32 follow their summands' number and order."""
         a_pass = -(-len(X) // batch)
         epoch, place = divmod(step, a_pass)
         if place == 0:
             self._order = np.random.default_rng([seed, self.counts[0], epoch]).permutation(len(X))
         chosen = self._order[place * batch:(place + 1) * batch]
-        if not weight[chosen].any():
+        _, first, kind = np.unique(self._kinds[chosen], return_index=True, return_inverse=True)
+        sums = np.bincount(kind, weights=weight[chosen])
+        chosen, sums = chosen[first][sums > 0], sums[sums > 0]
+        if not len(chosen):
             return 0.0  # such a batch has no mean
-        return session.step({"x": X[chosen], "target": targets[chosen], "weight": weight[chosen]}).loss
+        return session.step({"x": X[chosen], "target": targets[chosen], "weight": sums.astype(np.float32)}).loss
 
     def outputs(self, keys: dict[str, Any], X: Any) -> Any:
         """(rows, outputs) in float64: logits, or values."""
@@ -121,4 +133,4 @@ class NetLearner:
             return session.predict({"x": np.ascontiguousarray(X, np.float32)})["found"].astype(np.float64)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "_order"}
+        return {name: value for name, value in vars(self).items() if name not in ("_order", "_kinds")}
