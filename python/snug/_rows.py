@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows in memory as a file of JSON lines, one row at a time: lists of dicts, pandas and polars frames, PyArrow tables,
-Hugging Face's datasets."""
+"""Rows in memory as files: lists of dicts, pandas and polars frames as JSON lines, one row at a time; PyArrow's tables and Hugging
+Face's datasets as Arrow's (_arrow.py)."""
 from __future__ import annotations
 
 import contextlib
@@ -11,10 +11,10 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from ._errors import Error
+from . import _arrow
+from ._errors import DoesNotFit, Error
 
 FILE_KEYS = ("train_file", "validation_file", "test_file")
-_BATCH = 1000
 
 
 def _is_file(value: Any) -> bool:
@@ -30,10 +30,7 @@ def _rows_of(key: str, value: Any) -> Iterator[Mapping[str, Any]]:
         names = [str(name) for name in value.columns]
         for row in value.itertuples(index=False, name=None):
             yield dict(zip(names, row))
-    elif hasattr(value, "to_batches"):  # PyArrow
-        for batch in value.to_batches(max_chunksize=_BATCH):
-            yield from batch.to_pylist()
-    elif isinstance(value, Iterable) and not isinstance(value, (str, bytes, Mapping)):  # datasets, lists, generators
+    elif isinstance(value, Iterable) and not isinstance(value, (str, bytes, Mapping)):  # lists, generators, streamed datasets
         yield from value
     else:
         raise Error("bad_data", key, f"a {type(value).__name__} has no rows", "give a file, a list of dicts, a frame, a table or a dataset")
@@ -70,18 +67,50 @@ def _write(key: str, value: Any, file: Any) -> None:
         raise Error("bad_data", key, "has no rows")
 
 
+def _write_columns(key: str, value: Any, path: str, keys: Mapping[str, Any], *, keys_are_all: bool) -> None:
+    if _arrow.write(value, path, keys, keys_are_all=keys_are_all) == 0:
+        raise Error("bad_data", key, "has no rows")
+
+
 @contextlib.contextmanager
-def with_files(keys: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """The keys with files in the place of rows, which are gone afterwards."""
+def with_files(keys: Mapping[str, Any], *, keys_are_all: bool = True) -> Iterator[dict[str, Any]]:
+    """The keys with files in the place of rows, which are gone afterwards; errors name the key in the place of such a file.
+    `keys_are_all`: there is no file of more keys."""
     given = dict(keys)
     held = [key for key in FILE_KEYS if given.get(key) is not None and not _is_file(given[key])]
-    if not held:
+    for key in held:
+        if (files := _arrow.files_of(given[key])) is not None:
+            given[key] = files
+    written = [key for key in held if given[key] is keys[key]]
+    if not written:
         yield given
         return
     with tempfile.TemporaryDirectory(prefix="snug-rows-") as folder:
-        for key in held:
-            path = os.path.join(folder, f"{key}.jsonl")
-            with open(path, "w", encoding="utf-8") as file:
-                _write(key, given[key], file)
-            given[key] = path
-        yield given
+        paths = {}
+        for key in written:
+            is_arrow = _arrow.is_columns(given[key])
+            paths[key] = os.path.join(folder, f"{key}.arrow" if is_arrow else f"{key}.jsonl")
+            if is_arrow:
+                _write_columns(key, given[key], paths[key], keys, keys_are_all=keys_are_all)
+            else:
+                with open(paths[key], "w", encoding="utf-8") as file:
+                    _write(key, given[key], file)
+            given[key] = paths[key]
+        try:
+            yield given
+        except Error as error:
+            _name_keys(error, paths)
+            raise
+
+
+def _name_keys(error: Error, paths: Mapping[str, str]) -> None:
+    """A file that only this call knows is called by its key."""
+    def named(text: str) -> str:
+        for key, path in paths.items():
+            text = text.replace(path, key)
+        return text
+
+    error.args = tuple(named(each) if isinstance(each, str) else each for each in error.args)
+    error.where, error.message, error.hint = named(error.where), named(error.message), named(error.hint)
+    if isinstance(error, DoesNotFit):
+        error.proof = named(error.proof)

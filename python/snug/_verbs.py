@@ -21,7 +21,7 @@ def _with_config(verb: str, config: Config, keys: Mapping[str, Any], options: Ma
     """Runs a verb that takes a configuration. Its memory is the process's, with what the process has now."""
     if isinstance(config, Mapping):
         config, keys = None, {**config, **keys}
-    with with_files(keys) as given_keys:
+    with with_files(keys, keys_are_all=config is None) as given_keys:
         given = options_of(config, given_keys)
         given[".host_bytes"] = str(host_bytes())
         for name, value in options.items():

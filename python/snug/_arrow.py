@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Columns in memory as Arrow's files, of which the library reads those that it needs: PyArrow's tables, Hugging Face's datasets.
+A dataset that is what lies on the disk is read there. Everything else is written, batch by batch, the wanted columns only."""
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+# What is held at a time of what is written.
+_BATCH_ROWS = 1000
+_BATCH_BYTES = 16 << 20
+_COLUMN_KEYS = {"text_column": "text", "text_pair_column": "", "label_column": "label", "weight_column": ""}
+
+
+def is_columns(value: Any) -> bool:
+    return _is_dataset(value) or _is_table(value)
+
+
+def _is_table(value: Any) -> bool:
+    return hasattr(value, "to_batches") and hasattr(value, "schema") and hasattr(value, "column_names")
+
+
+def _is_dataset(value: Any) -> bool:
+    """Of Hugging Face, with its rows at hand and as they lie in its table: a transform of the user's makes others."""
+    if not (hasattr(value, "cache_files") and hasattr(value, "format") and hasattr(value, "select_columns") and _is_table(getattr(value, "data", None))):
+        return False
+    return value.format["type"] != "custom"
+
+
+def files_of(value: Any) -> list[str] | None:
+    """The files that hold these rows as they are, in this order, and nothing else; None where there are none."""
+    if not _is_dataset(value) or getattr(value, "_indices", value) is not None or set(value.format["columns"]) != set(value.column_names):
+        return None
+    files = []
+    for pieces in getattr(value.data, "blocks", [[value.data]]):  # below one another; within these beside one another
+        # What was done to a piece since it was opened; what is said of it beside its columns is nothing to us.
+        changes = {change[0] for change in getattr(pieces[0], "replays", ())}
+        file = getattr(pieces[0], "path", None)
+        if len(pieces) > 1 or file is None or changes - {"replace_schema_metadata"}:
+            return None
+        files.append(os.fspath(file))
+    is_plain = all(os.path.isfile(file) and file.endswith(".arrow") for file in files) and len(set(files)) == len(files)
+    if not files or not is_plain or (len(files) > 1 and any(set(file) & set(",*?[") or file != file.strip() for file in files)):
+        return None
+    return files
+
+
+def write(value: Any, path: str, keys: Mapping[str, Any], *, keys_are_all: bool) -> int:
+    """Writes the rows, and says how many there are. `keys`: of the run, which name the columns; not `keys_are_all`: a file has others."""
+    import pyarrow
+
+    names = value.column_names if not _is_dataset(value) else value.format["columns"]
+    kept = _wanted(names, keys) if keys_are_all else list(names)
+    count = 0
+    writer = None
+    with open(path, "wb") as file:
+        for batch in _batches(value, kept):
+            plain = pyarrow.table([_plain(column) for column in batch.columns], names=list(batch.column_names))
+            if writer is None:
+                writer = pyarrow.ipc.new_stream(file, plain.schema)
+            writer.write_table(plain)
+            count += plain.num_rows
+        if writer is not None:
+            writer.close()
+    return count
+
+
+def _wanted(names: Sequence[str], keys: Mapping[str, Any]) -> list[str]:
+    """The columns that the run reads; all of them where one of these is not there, so that the error lists them."""
+    wanted = [given if isinstance(given := keys.get(key), str) else usual for key, usual in _COLUMN_KEYS.items()]
+    if wanted[0] not in names or (wanted[1] and wanted[1] not in names) or (wanted[3] and wanted[3] not in names):
+        return list(names)
+    return [name for name in names if name in wanted]
+
+
+def _batches(value: Any, kept: list[str]) -> Iterator[Any]:
+    if not _is_dataset(value):
+        table = value.select(kept)
+        rows = _rows_at_once(table.nbytes, table.num_rows)
+        yield from _tables(table, rows)
+        return
+    chosen = value.select_columns(kept).with_format("arrow")
+    yield from chosen.iter(batch_size=_rows_at_once(chosen.data.nbytes, chosen.data.num_rows))
+
+
+def _rows_at_once(total_bytes: int, rows: int) -> int:
+    return max(1, min(_BATCH_ROWS, _BATCH_BYTES * rows // max(1, total_bytes)))
+
+
+def _tables(table: Any, rows: int) -> Iterable[Any]:
+    return (table.slice(first, rows) for first in range(0, table.num_rows, rows))
+
+
+def _plain(column: Any) -> Any:
+    """As the library reads it: values in place of their numbers in a dictionary, one kind of text, numbers of 32 bits or more."""
+    import pyarrow
+    from pyarrow import types
+
+    kind = column.type
+    if isinstance(kind, pyarrow.BaseExtensionType):
+        return _plain(pyarrow.chunked_array([chunk.storage for chunk in column.chunks], kind.storage_type))
+    if types.is_dictionary(kind):
+        return _plain(column.cast(kind.value_type))
+    if types.is_string_view(kind):
+        return column.cast(pyarrow.large_string())
+    if types.is_float16(kind):
+        return column.cast(pyarrow.float32())
+    return column
