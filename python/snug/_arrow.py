@@ -4,13 +4,14 @@ A dataset that is what lies on the disk is read there. Everything else is writte
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
+
+from ._columns import columns_to_write
 
 # What is held at a time of what is written.
 _BATCH_ROWS = 1000
 _BATCH_BYTES = 16 << 20
-_COLUMN_KEYS = {"text_column": "text", "text_pair_column": "", "label_column": "label", "weight_column": ""}
 
 
 def is_columns(value: Any) -> bool:
@@ -46,12 +47,12 @@ def files_of(value: Any) -> list[str] | None:
     return files
 
 
-def write(value: Any, path: str, keys: Mapping[str, Any], *, keys_are_all: bool) -> int:
-    """Writes the rows, and says how many there are. `keys`: of the run, which name the columns; not `keys_are_all`: a file has others."""
+def write(value: Any, path: str, keys: Mapping[str, Any] | None) -> int:
+    """Writes the columns that a run of these keys reads, and says how many rows there are."""
     import pyarrow
 
     names = value.column_names if not _is_dataset(value) else value.format["columns"]
-    kept = _wanted(names, keys) if keys_are_all else list(names)
+    kept = list(columns_to_write(names, keys))
     count = 0
     writer = None
     with open(path, "wb") as file:
@@ -64,14 +65,6 @@ def write(value: Any, path: str, keys: Mapping[str, Any], *, keys_are_all: bool)
         if writer is not None:
             writer.close()
     return count
-
-
-def _wanted(names: Sequence[str], keys: Mapping[str, Any]) -> list[str]:
-    """The columns that the run reads; all of them where one of these is not there, so that the error lists them."""
-    wanted = [given if isinstance(given := keys.get(key), str) else usual for key, usual in _COLUMN_KEYS.items()]
-    if wanted[0] not in names or (wanted[1] and wanted[1] not in names) or (wanted[3] and wanted[3] not in names):
-        return list(names)
-    return [name for name in names if name in wanted]
 
 
 def _batches(value: Any, kept: list[str]) -> Iterator[Any]:

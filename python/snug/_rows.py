@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from . import _arrow
+from ._columns import columns_to_write
 from ._errors import DoesNotFit, Error
 
 FILE_KEYS = ("train_file", "validation_file", "test_file")
@@ -23,9 +24,9 @@ def _is_file(value: Any) -> bool:
     return isinstance(value, (list, tuple)) and bool(value) and all(isinstance(each, (str, os.PathLike)) for each in value)
 
 
-def _rows_of(key: str, value: Any) -> Iterator[Mapping[str, Any]]:
+def _rows_of(key: str, value: Any, keys: Mapping[str, Any] | None) -> Iterator[Mapping[str, Any]]:
     if hasattr(value, "iter_rows") and hasattr(value, "columns"):  # polars
-        yield from value.iter_rows(named=True)
+        yield from value.select(columns_to_write(value.columns, keys)).iter_rows(named=True)
     elif hasattr(value, "iloc") and hasattr(value, "columns"):  # pandas
         names = [str(name) for name in value.columns]
         for row in value.itertuples(index=False, name=None):
@@ -49,16 +50,17 @@ def _plain(key: str, row: int, name: str, value: Any) -> Any:
         return _plain(key, row, name, value.tolist())
     if type(value).__name__ in ("NAType", "NaTType"):  # pandas
         return None
-    raise Error("bad_data", f"{key}:{row + 1}", f"the column '{name}' has a {type(value).__name__}, which is neither text nor number")
+    raise Error("bad_data", f"{key}:{row + 1}", f"the column '{name}' has a {type(value).__name__}, which is neither text nor number",
+                "turn it into text or numbers, or leave the column out")
 
 
-def _write(key: str, value: Any, file: Any) -> None:
+def _write(key: str, value: Any, file: Any, keys: Mapping[str, Any] | None) -> None:
     count = 0
-    for row in _rows_of(key, value):
+    for row in _rows_of(key, value, keys):
         if not isinstance(row, Mapping):
             raise Error("bad_data", f"{key}:{count + 1}", f"a row is a {type(row).__name__}, not a dict of columns")
         try:
-            plain = {str(name): _plain(key, count, str(name), each) for name, each in row.items()}
+            plain = {str(name): _plain(key, count, str(name), row[name]) for name in columns_to_write(row, keys)}
         except RecursionError:
             raise Error("bad_data", f"{key}:{count + 1}", "a column holds itself") from None
         file.write(json.dumps(plain, ensure_ascii=False, allow_nan=False) + "\n")
@@ -67,8 +69,8 @@ def _write(key: str, value: Any, file: Any) -> None:
         raise Error("bad_data", key, "has no rows")
 
 
-def _write_columns(key: str, value: Any, path: str, keys: Mapping[str, Any], *, keys_are_all: bool) -> None:
-    if _arrow.write(value, path, keys, keys_are_all=keys_are_all) == 0:
+def _write_columns(key: str, value: Any, path: str, keys: Mapping[str, Any] | None) -> None:
+    if _arrow.write(value, path, keys) == 0:
         raise Error("bad_data", key, "has no rows")
 
 
@@ -77,6 +79,7 @@ def with_files(keys: Mapping[str, Any], *, keys_are_all: bool = True) -> Iterato
     """The keys with files in the place of rows, which are gone afterwards; errors name the key in the place of such a file.
     `keys_are_all`: there is no file of more keys."""
     given = dict(keys)
+    known = keys if keys_are_all else None
     held = [key for key in FILE_KEYS if given.get(key) is not None and not _is_file(given[key])]
     for key in held:
         if (files := _arrow.files_of(given[key])) is not None:
@@ -91,10 +94,10 @@ def with_files(keys: Mapping[str, Any], *, keys_are_all: bool = True) -> Iterato
             is_arrow = _arrow.is_columns(given[key])
             paths[key] = os.path.join(folder, f"{key}.arrow" if is_arrow else f"{key}.jsonl")
             if is_arrow:
-                _write_columns(key, given[key], paths[key], keys, keys_are_all=keys_are_all)
+                _write_columns(key, given[key], paths[key], known)
             else:
                 with open(paths[key], "w", encoding="utf-8") as file:
-                    _write(key, given[key], file)
+                    _write(key, given[key], file, known)
             given[key] = paths[key]
         try:
             yield given

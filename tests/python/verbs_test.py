@@ -1,4 +1,5 @@
 """The verbs in Python beside the program: the same files, bits and words; rows from memory; what stops a run."""
+import datetime
 import hashlib
 import html
 import importlib
@@ -115,7 +116,8 @@ class Verbs(unittest.TestCase):
 
     def test_rows_may_be_in_memory(self):
         wanted = snug.train(TINY, train_file=self.file, output_dir=self.folder / "file")["weights_sha256"]
-        for name, rows in (("list", self.rows), ("generator", (row for row in self.rows)), ("frame", Frame(self.rows))):
+        odd = [dict(row, day=datetime.date(2020, 1, 1), image=b"bytes", more=object(), itself=self.rows) for row in self.rows]
+        for name, rows in (("list", self.rows), ("generator", (row for row in self.rows)), ("frame", Frame(self.rows)), ("odd", odd), ("odd frame", Frame(odd))):
             summary = snug.train(TINY, train_file=rows, output_dir=self.folder / name)
             self.assertEqual(summary["weights_sha256"], wanted, name)
         for rows, part in ((3, "has no rows"), ([], "has no rows"), ([1], "not a dict of columns"), ([{"text": object(), "label": "x"}], "neither text nor number")):

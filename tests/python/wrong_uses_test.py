@@ -143,7 +143,7 @@ class WrongUses(unittest.TestCase):
         self.of_columns(raising(), "caller's generator")
         self.of_columns(lambda: [right], "has no rows")
         recursive = {"text": "a", "label": "x"}
-        recursive["more"] = recursive
+        recursive["text"] = recursive
         self.of_columns([recursive], "")
         for key, value in (("text_column", "no"), ("label_column", "no"), ("text_pair_column", "no"), ("weight_column", "no"), ("weight_column", "text")):
             self.of_columns([right] * 9, "no" if value == "no" else "", **{key: value})
