@@ -34,7 +34,10 @@ def _rows_of(key: str, value: Any, keys: Mapping[str, Any] | None) -> Iterator[M
     elif isinstance(value, Iterable) and not isinstance(value, (str, bytes, Mapping)):  # lists, generators, streamed datasets
         yield from value
     else:
-        raise Error("bad_data", key, f"a {type(value).__name__} has no rows", "give a file, a list of dicts, a frame, a table or a dataset")
+        hint = "give a file, a list of dicts, a frame, a table or a dataset"
+        if isinstance(value, Mapping) and value:  # of Hugging Face's splits, or of columns
+            hint = f"give one of its datasets, such as rows[{next(iter(value))!r}]; of columns a frame, such as pandas.DataFrame(rows)"
+        raise Error("bad_data", key, f"a {type(value).__name__} has no rows", hint)
 
 
 def _plain(key: str, row: int, name: str, value: Any) -> Any:

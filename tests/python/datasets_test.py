@@ -98,7 +98,8 @@ class Datasets(unittest.TestCase):
         for rows, place, part in ((table, "train_file.arrow:2", "null, not a string"), (datasets.Dataset.from_dict({"text": ["a", None], "label": ["x", "y"]}), "train_file.arrow:2", "null, not a string"),
                                   (table.drop(["label"]), "train_file.arrow", "no column 'label'; the columns are: text"), (table.slice(0, 0), "train_file", "has no rows"),
                                   (pyarrow.table({"text": [1, 2], "label": ["x", "y"]}), "train_file.arrow", "of the type int64, not of text"),
-                                  ([{"text": "a", "label": "x"}, {"label": "y"}], "train_file.jsonl:2", "no column 'text'")):
+                                  ([{"text": "a", "label": "x"}, {"label": "y"}], "train_file.jsonl:2", "no column 'text'"),
+                                  (datasets.DatasetDict(train=datasets.Dataset.from_list(self.rows)), "train_file", "such as rows['train']")):
             with self.assertRaises(snug.Error) as caught:
                 self.weights(rows)
             place = place.replace(".arrow", "").replace(".jsonl", "")
