@@ -78,9 +78,9 @@ void take_number(const std::optional<FlatTable>& type, ArrowField& field) {
     return;
   }
   const int precision = type ? type->number<int16_t>(0, 0) : 0;
-  field.bits = 16 << precision;
+  field.bits = precision == 2 ? 64 : precision == 1 ? 32 : 16;
   field.type = "float" + std::to_string(field.bits);
-  if (precision != 1 && precision != 2) field.kind = ArrowKind::other;
+  if (field.bits == 16) field.kind = ArrowKind::other;
 }
 
 class FieldReader {
