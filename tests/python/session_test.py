@@ -44,7 +44,8 @@ class Sessions(unittest.TestCase):
         self.assertEqual(set(found.of), {"hidden.weight", "hidden.bias", "out.weight", "out.bias"})
         self.assertEqual(found.of["hidden.weight"].shape, (12, WIDTH))
         np.testing.assert_allclose(found.of["out.bias"].sum(), 0, atol=1e-6)
-        some = snug.gradients(digits, ["out.*"], "memory", **OPTIONS).gradients(batch())
+        # On a network this small "memory" finds something or nothing, as this machine's speeds have it.
+        some = snug.gradients(digits, ["out.*"], "speed", **OPTIONS).gradients(batch())
         self.assertEqual(set(some.of), {"out.weight", "out.bias"})
         np.testing.assert_array_equal(some.of["out.weight"], found.of["out.weight"])
 
