@@ -98,7 +98,7 @@ class Chain {
     bool are_equal = true;
   };
   // `near` is the same of so many times fewer rows.
-  Times run(int rounds, Copy& copy, Chain& near, int64_t times_fewer) {
+  Times run(int rounds, Copy& copy, Chain& near, double times_fewer) {
     prepare();
     near.prepare();
     std::vector<double> apart;
@@ -117,8 +117,10 @@ class Chain {
       apart.push_back(alone);
       together.push_back(fused);
       per_byte.push_back(copy.seconds_per_byte());
-      computed.push_back(std::min(near.seconds_of_runs(times_fewer, true),
-                                  near.seconds_of_runs(times_fewer, false)));
+      const auto runs = static_cast<int64_t>(times_fewer);
+      const double seconds =
+          std::min(near.seconds_of_runs(runs, true), near.seconds_of_runs(runs, false));
+      computed.push_back(seconds * times_fewer / static_cast<double>(runs));
     }
     times.apart = median(apart);
     times.together = median(together);
@@ -188,7 +190,10 @@ class Chain {
       most_scratch = std::max(most_scratch, choice.scratch_bytes);
       const std::vector<int64_t> read(node.inputs.begin(), node.inputs.end());
       const std::vector<int64_t> written(node.outputs.begin(), node.outputs.end());
-      if (!program.add(choice.row_form, read, written)) std::abort();
+      if (!program.add(choice.row_form, read, written)) {
+        std::fprintf(stderr, "too few rows for so many threads: give more --rows\n");
+        std::exit(2);
+      }
       scratch += round_up(choice.row_form.scratch_bytes, RowProgram::kAlignment);
       kernels_.push_back(backend_.create(node.spec));
     }
@@ -243,8 +248,15 @@ struct Sizes {
   int64_t rows = 8192;
   int64_t columns = 768;
 };
-// Rows whose operands are in the caches; the least that statistics by 128 rows have.
-constexpr int64_t kNearRows = 128;
+// What statistics by 128 rows are whole for.
+constexpr int64_t kRowsOfStatistics = 128;
+
+// As many rows as still lie in the caches and keep all threads at work.
+Sizes near_sizes(const Sizes& sizes, int threads) {
+  constexpr int64_t kElementsOfThread = 64 * 768;
+  const int64_t rows = round_up(threads * kElementsOfThread / sizes.columns, kRowsOfStatistics);
+  return {.rows = std::min(sizes.rows, rows), .columns = sizes.columns};
+}
 
 const Attrs kDrop = {{"rate", 0.1}, {"ordinal", int64_t{2}}};
 const Attrs kOverRows = {{"axes", std::vector<int64_t>{0, 1}}};
@@ -357,7 +369,7 @@ int run(const std::vector<std::string>& words) {
     else
       return std::fprintf(stderr, "unknown option %s\n", words[i].c_str()), 2;
   }
-  if (sizes.rows < kNearRows || sizes.rows % kNearRows != 0)
+  if (sizes.rows < kRowsOfStatistics || sizes.rows % kRowsOfStatistics != 0)
     return std::fprintf(stderr, "--rows is a multiple of 128\n"), 2;
   const auto backend = make_cpu_backend({.threads = threads, .profile = default_profile()});
   Copy copy(threads);
@@ -375,8 +387,10 @@ int run(const std::vector<std::string>& words) {
       Chain chain(program.name, *backend);
       program.build(chain, type, sizes);
       Chain near(program.name, *backend);
-      program.build(near, type, {.rows = kNearRows, .columns = sizes.columns});
-      const Chain::Times times = chain.run(rounds, copy, near, sizes.rows / kNearRows);
+      const Sizes few = near_sizes(sizes, threads);
+      program.build(near, type, few);
+      const Chain::Times times = chain.run(
+          rounds, copy, near, static_cast<double>(sizes.rows) / static_cast<double>(few.rows));
       are_equal = are_equal && times.are_equal;
       const double reached = std::max(times.copied, times.computed) / times.together;
       slower += reached < share ? 1 : 0;
