@@ -16,6 +16,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backend/cpu/cpu_backend.h"
@@ -107,9 +108,9 @@ class Chain {
     std::vector<double> computed;
     Times times;
     for (int round = 0; round <= rounds; ++round) {
-      const double alone = seconds_of_runs(1, false);
+      const double alone = seconds_of_run(false);
       const std::vector<std::vector<std::byte>> want = kept();
-      const double fused = seconds_of_runs(1, true);
+      const double fused = seconds_of_run(true);
       if (round == 0) {
         times.are_equal = want == kept();
         continue;
@@ -117,10 +118,7 @@ class Chain {
       apart.push_back(alone);
       together.push_back(fused);
       per_byte.push_back(copy.seconds_per_byte());
-      const auto runs = static_cast<int64_t>(times_fewer);
-      const double seconds =
-          std::min(near.seconds_of_runs(runs, true), near.seconds_of_runs(runs, false));
-      computed.push_back(seconds * times_fewer / static_cast<double>(runs));
+      computed.push_back(near.fastest_run(static_cast<int64_t>(times_fewer)) * times_fewer);
     }
     times.apart = median(apart);
     times.together = median(together);
@@ -131,6 +129,12 @@ class Chain {
     times.copied = static_cast<double>(bytes) * median(per_byte);
     times.computed = median(computed);
     return times;
+  }
+  // Whether there are rows enough for all threads.
+  [[nodiscard]] bool is_program() const {
+    RowProgram program;
+    return std::all_of(nodes_.begin(), nodes_.end(),
+                       [&](const Made& node) { return is_added(node, program); });
   }
   [[nodiscard]] const std::string& name() const { return name_; }
 
@@ -146,14 +150,24 @@ class Chain {
     std::vector<int32_t> inputs;
     std::vector<int32_t> outputs;
   };
-  double seconds_of_runs(int64_t runs, bool is_together) {
+  double seconds_of_run(bool is_together) {
     return seconds_of([&] {
-      for (int64_t run = 0; run < runs; ++run) {
-        if (is_together) (void)program_->run(launch_);
-        for (size_t i = 0; !is_together && i < nodes_.size(); ++i)
-          (void)kernels_[i]->run(launches_[i]);
-      }
+      if (is_together) (void)program_->run(launch_);
+      for (size_t i = 0; !is_together && i < nodes_.size(); ++i)
+        (void)kernels_[i]->run(launches_[i]);
     });
+  }
+  // A short run may wait for a thread longer than it takes.
+  double fastest_run(int64_t runs) {
+    double fastest = seconds_of_run(true);
+    for (int64_t run = 0; run < runs; ++run)
+      fastest = std::min({fastest, seconds_of_run(true), seconds_of_run(false)});
+    return fastest;
+  }
+  bool is_added(const Made& node, RowProgram& program) const {
+    const std::vector<int64_t> read(node.inputs.begin(), node.inputs.end());
+    const std::vector<int64_t> written(node.outputs.begin(), node.outputs.end());
+    return program.add(backend_.select(node.spec).row_form, read, written);
   }
   Value& at(int32_t id) { return values_[static_cast<size_t>(id)]; }
   int32_t add(const TensorType& type, Place place) {
@@ -188,9 +202,7 @@ class Chain {
       rows.push_back(std::move(row));
       const KernelChoice choice = backend_.select(node.spec);
       most_scratch = std::max(most_scratch, choice.scratch_bytes);
-      const std::vector<int64_t> read(node.inputs.begin(), node.inputs.end());
-      const std::vector<int64_t> written(node.outputs.begin(), node.outputs.end());
-      if (!program.add(choice.row_form, read, written)) {
+      if (!is_added(node, program)) {
         std::fprintf(stderr, "too few rows for so many threads: give more --rows\n");
         std::exit(2);
       }
@@ -251,11 +263,15 @@ struct Sizes {
 // What statistics by 128 rows are whole for.
 constexpr int64_t kRowsOfStatistics = 128;
 
-// As many rows as still lie in the caches and keep all threads at work.
-Sizes near_sizes(const Sizes& sizes, int threads) {
-  constexpr int64_t kElementsOfThread = 64 * 768;
-  const int64_t rows = round_up(threads * kElementsOfThread / sizes.columns, kRowsOfStatistics);
-  return {.rows = std::min(sizes.rows, rows), .columns = sizes.columns};
+// As few rows as keep all threads at work, so that they lie in the caches.
+template <class Build>
+std::pair<std::unique_ptr<Chain>, double> near_chain(const Sizes& sizes, const Build& build) {
+  for (int64_t rows = kRowsOfStatistics;; rows *= 2) {
+    const Sizes few{.rows = std::min(rows, sizes.rows), .columns = sizes.columns};
+    std::unique_ptr<Chain> chain = build(few);
+    if (few.rows == sizes.rows || chain->is_program())
+      return {std::move(chain), static_cast<double>(sizes.rows) / static_cast<double>(few.rows)};
+  }
 }
 
 const Attrs kDrop = {{"rate", 0.1}, {"ordinal", int64_t{2}}};
@@ -386,11 +402,12 @@ int run(const std::vector<std::string>& words) {
     for (const Program& program : programs()) {
       Chain chain(program.name, *backend);
       program.build(chain, type, sizes);
-      Chain near(program.name, *backend);
-      const Sizes few = near_sizes(sizes, threads);
-      program.build(near, type, few);
-      const Chain::Times times = chain.run(
-          rounds, copy, near, static_cast<double>(sizes.rows) / static_cast<double>(few.rows));
+      const auto [near, times_fewer] = near_chain(sizes, [&](const Sizes& few) {
+        auto made = std::make_unique<Chain>(program.name, *backend);
+        program.build(*made, type, few);
+        return made;
+      });
+      const Chain::Times times = chain.run(rounds, copy, *near, times_fewer);
       are_equal = are_equal && times.are_equal;
       const double reached = std::max(times.copied, times.computed) / times.together;
       slower += reached < share ? 1 : 0;
