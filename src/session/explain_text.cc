@@ -55,9 +55,8 @@ Totals totals_of(const Explanation& explanation) {
 
 std::string step_text(const std::vector<OpTime>& step, double seconds) {
   if (step.empty()) return {};
-  std::string text =
-      fmt::format("\ntime, op by op: {} predicted for a batch of the longest rows\n",
-                  format_seconds(seconds));
+  std::string text = fmt::format("\ntime, op by op: {} predicted for a batch of the longest rows\n",
+                                 format_seconds(seconds));
   text += "       runs         time   share  limit       reached  op\n";
   for (size_t i = 0; i < step.size() && i < kMostLines; ++i) {
     const OpTime& op = step[i];

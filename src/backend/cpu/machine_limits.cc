@@ -2,14 +2,19 @@
 #include "backend/cpu/machine_limits.h"
 
 #include <algorithm>
-#include <string_view>
+#include <string>
+
+#include "ops/registry.h"
 
 namespace snug {
 namespace {
 
-constexpr std::string_view kProduct = "matmul";
-
-bool is_product(std::string_view kind) { return kind == kProduct || kind.starts_with("matmul."); }
+// Whether ops that map rows by a matrix have the rate.
+bool is_product(const std::string& kind) {
+  return std::ranges::any_of(op_registry().all(), [&](const OpDef* op) {
+    return op->linear_operand && (kind == *op->name || kind.starts_with(*op->name + "."));
+  });
+}
 
 // Where several shapes were measured, the fastest; a rate whose time is all in its bytes says
 // nothing of its arithmetic.
