@@ -21,6 +21,15 @@ if DEVICE == "cpu":
     os.environ.setdefault("CUDA_HOME", "/nonexistent")  # or PyTorch warns of the one that it does not find
 
 
+def length(tensors):
+    """Of all numbers, in float64."""
+    return sum(float(each.double().square().sum()) for each in tensors) ** 0.5
+
+
+def distance(some, others):
+    return length(a.double() - b.double() for a, b in zip(some, others))
+
+
 class Inductor(unittest.TestCase):
     def setUp(self):
         torch._dynamo.reset()
@@ -53,9 +62,7 @@ class Inductor(unittest.TestCase):
         self.assertGreater(smaller.runs_again, 0)
         self.assertLessEqual(smaller.rounds, 4)
         self.assertLess(smaller.peak_bytes, plan.peak_bytes)
-        distance = sum(float((a.double() - b.double()).square().sum()) for a, b in zip(wanted, found)) ** 0.5
-        size = sum(float(a.double().square().sum()) for a in wanted) ** 0.5
-        self.assertLess(distance, 1e-6 * size)  # masks of dropout are the same, or it would be far more
+        self.assertLess(distance(wanted, found), 1e-6 * length(wanted))  # masks of dropout are the same, or it would be far more
         # Further steps, which are not measured.
         again = case.compiled(less)
         self.assertTrue(equal(found, case.gradients(again)))
@@ -126,8 +133,7 @@ class Inductor(unittest.TestCase):
         found, plan = within(memory, "default")
         self.assertGreater(plan.runs_again, 0)
         exact = gradients(model.double().module, x.double())
-        distance = [sum(float((a - b.double()).square().sum()) for a, b in zip(exact, each)) ** 0.5 for each in (eager, found)]
-        self.assertLess(distance[1], 1.1 * distance[0])
+        self.assertLess(distance(exact, found), 1.1 * distance(exact, eager))
 
     def test_several_graphs(self):
         case = Case("broken")
@@ -145,8 +151,7 @@ class Inductor(unittest.TestCase):
         for _ in range(3):
             found = case.gradients(run)
         self.assertTrue(equal(found, case.gradients(run)))
-        size = sum(float(each.double().square().sum()) for each in wanted) ** 0.5
-        self.assertLess(sum(float((a.double() - b.double()).square().sum()) for a, b in zip(wanted, found)) ** 0.5, 1e-6 * size)
+        self.assertLess(distance(wanted, found), 1e-6 * length(wanted))
         for plan in backend.plans:
             self.assertLessEqual(max(plan.peak_bytes, plan.measured_forward_bytes, plan.measured_backward_bytes), backend.memory)
             self.assertLessEqual(plan.report["handed_bytes"], plan.allowance.crossing_bytes)

@@ -128,12 +128,16 @@ class Compiled:
         results = {joint.base_of(name) for node in joint.forward_outputs if node is not None for name in joint.names[node]}
         self.let_go = {node.name for node in saved if node.name in self.counted and joint.base_of(joint.names[node][0]) not in results}
         self.num_results = num_fwd_outputs
-        inputs = [node for node in module.graph.nodes if node.op == "placeholder" and node not in joint.tangents]
-        # What other graphs made, and this one hands on.
-        self.kept_inputs = [i for i, (node, each) in enumerate(zip(inputs, self._args)) if node in saved and isinstance(each, torch.Tensor) and not each.is_leaf]
-        self.plan.kept_input_bytes = sum(self._args[i].untyped_storage().nbytes() for i in self.kept_inputs)
+        self._note_kept_inputs(self.plan, joint, {node.name for node in saved})
         self.saved_places = [num_fwd_outputs + i for i, node in enumerate(saved) if node.name in self.counted]
         return forward, backward
+
+    def _note_kept_inputs(self, plan: RegionPlan, joint: Joint, saved: set[str]) -> None:
+        """Of what is saved, by name, what other graphs made, and this one hands on."""
+        assert self._args is not None
+        inputs = [node for node in joint.graph.nodes if node.op == "placeholder" and node not in joint.tangents]
+        self.kept_inputs = [i for i, (node, each) in enumerate(zip(inputs, self._args)) if node.name in saved and isinstance(each, torch.Tensor) and not each.is_leaf]
+        plan.kept_input_bytes = sum(self._args[i].untyped_storage().nbytes() for i in self.kept_inputs)
 
     def _compile_forward(self, module: GraphModule, _: Any) -> Any:
         self.forward = Program(module)

@@ -149,11 +149,7 @@ class Fused(Compiled):
         if best is None:
             raise _NoneFits(min(each.peak_bytes for each in candidates.plans))
         self.plan = plan = best[0]
-        primals = [node for node in own.graph.nodes if node.op == "placeholder" and node not in joint.tangents]
-        names = {node.name for node in best[1][1].graph.find_nodes(op="placeholder")}
-        # What other graphs made, and this one hands on.
-        self.kept_inputs = [i for i, (node, each) in enumerate(zip(primals, self._args)) if node.name in names and isinstance(each, torch.Tensor) and not each.is_leaf]
-        plan.kept_input_bytes = sum(self._args[i].untyped_storage().nbytes() for i in self.kept_inputs)
+        self._note_kept_inputs(plan, joint, {node.name for node in best[1][1].graph.find_nodes(op="placeholder")})
         costs = [(op["id"], op["cost"]) for op in plan.problem["ops"]]
         words = [version(), torch.__version__, backend.memory, backend.grads, backend.differentiate, backend.effort, costs, plan.report["schedule"]]
         self.partitioner.key = hashlib.sha256(json.dumps(words).encode()).hexdigest()

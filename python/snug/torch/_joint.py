@@ -105,6 +105,7 @@ class Joint:
 
     def __init__(self, graph: Graph, num_forward_outputs: int, price_of: Callable[[Node], Price], *, is_plain: bool = False,
                  holds_tangents: bool = False, own_ops: dict[Any, bool] | None = None) -> None:
+        self.graph = graph
         self.is_plain = is_plain
         self.price_of = price_of
         self.own_ops = own_ops or {}

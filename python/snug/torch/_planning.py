@@ -126,16 +126,16 @@ class Outlook:
     refusal: DoesNotFit | None = None
 
 
-def outlook(model: Callable[..., Any], batch: Any, backend: Backend, loss: Callable[[Any], Any] | None, prices: int = 0) -> Outlook:
-    """Under Inductor the price list has what was looked at for the plan, and so many partitions more.
+def outlook(model: Callable[..., Any], batch: Any, backend: Backend, loss: Callable[[Any], Any] | None, *, prices: int = 0, is_planned: bool = False) -> Outlook:
+    """With `is_planned`, op by op, also the plan, or the refusal. Under Inductor the price list has what was looked at for the plan, and so many partitions more.
 
     Raises Error where the call is more than one graph, or has no gradient.
     """
-    look = functools.partial(_op_by_op, backend) if backend.mode == "exact" else functools.partial(_under_inductor, backend, prices)
+    look = functools.partial(_op_by_op, backend, is_planned) if backend.mode == "exact" else functools.partial(_under_inductor, backend, prices)
     return _of_one_graph(model, batch, backend, loss, look)
 
 
-def _op_by_op(backend: Backend, module: Any, args: Sequence[Any]) -> Outlook | None:
+def _op_by_op(backend: Backend, is_planned: bool, module: Any, args: Sequence[Any]) -> Outlook | None:
     found: list[Joint] = []
 
     def partition(joint_module: Any, __: Any, *, num_fwd_outputs: int, **___: Any) -> Any:
@@ -153,12 +153,11 @@ def _op_by_op(backend: Backend, module: Any, args: Sequence[Any]) -> Outlook | N
     if not found:
         return None
     joint, device = found[0], device_of(args)
-    result = Outlook(device, _curve(backend, joint, args, device))
     try:
-        result.region = plan_region(backend, joint, args, device, Allowance())
+        region = plan_region(backend, joint, args, device, Allowance()) if is_planned else None
     except DoesNotFit as error:
-        result.refusal = error
-    return result
+        return Outlook(device, [], refusal=error)
+    return Outlook(device, _curve(backend, joint, args, device), region)
 
 
 def _curve(backend: Backend, joint: Joint, args: Sequence[Any], device: torch.device) -> list[dict[str, float]]:
@@ -191,7 +190,7 @@ def _cheapest(points: Iterable[tuple[int, float, float]]) -> list[dict[str, floa
 
 def plan(model: Callable[..., Any], batch: Any, *, memory: int | str | None, loss: Callable[[Any], Any] | None, **options: Any) -> Plan:
     backend = Backend(2**62 if memory is None else memory, **options)
-    found = outlook(model, batch, backend, loss, prices=3)
+    found = outlook(model, batch, backend, loss, prices=3, is_planned=memory is not None)
     if found.refusal is not None:
         found.refusal.ways = tuple(sorted((way for way in _Search(model, batch, backend, loss).ways() if way is not None), key=lambda way: way.least_bytes))
         raise found.refusal
@@ -210,10 +209,11 @@ class _Search:
     def way(self, keys: dict[str, Any], text: str, *, batch: Any = None, backend: Backend | None = None, parts: int = 1) -> Way | None:
         """None where it does not fit either."""
         backend = self.backend if backend is None else backend
-        found = outlook(self.model, self.batch if batch is None else batch, backend, self.loss)
-        if found.region is None:
+        rows = outlook(self.model, self.batch if batch is None else batch, backend, self.loss).price_list
+        fitting = [row for row in rows if row["peak_bytes"] <= backend.memory]
+        if not fitting:
             return None
-        return Way(keys, int(found.price_list[0]["peak_bytes"]), parts * found.region.milliseconds / 1000, "micro_batches" not in keys, text)
+        return Way(keys, int(rows[0]["peak_bytes"]), parts * fitting[-1]["milliseconds"] / 1000, "micro_batches" not in keys, text)
 
     def ways(self) -> Iterator[Way | None]:
         yield self.micro_batches()
