@@ -17,11 +17,8 @@ namespace {
 using io::ArrowKind;
 
 constexpr size_t kMaxNamedFields = 32;
-constexpr int64_t kMaxItems = int64_t{1} << 16;
 constexpr const char* kCastHint =
     "cast the column: dataset.cast_column, or table.set_column of PyArrow";
-constexpr const char* kJoinHint =
-    "join the tokens of a row to one string (the task token_classification has a label for each)";
 
 class ArrowReader final : public RowReader {
  public:
@@ -105,7 +102,8 @@ class ArrowReader final : public RowReader {
                    "give the text as a list of words, or give --task classification --fresh_head "
                    "to learn labels of whole texts");
     if (schema_.text_form == TextForm::text)
-      require_kind(text_, field.kind == ArrowKind::text, "text", is_words ? kJoinHint : kCastHint);
+      require_kind(text_, field.kind == ArrowKind::text, "text",
+                   is_words ? kTokensHint : kCastHint);
     require_kind(text_, field.kind == ArrowKind::text || is_words, "text");
   }
   void check_label_column() {
@@ -167,21 +165,23 @@ class ArrowReader final : public RowReader {
                    "the column '" + column.field().name + "' is null, not a string",
                    "give the row a text, or set bad_rows to skip");
   }
+  void check_bytes(int64_t bytes) const {
+    if (bytes > schema_.affordable_bytes && schema_.affordable_bytes < kMaxRowBytes)
+      throw unaffordable_row(path(), schema_.affordable_bytes);
+    if (bytes > kMaxRowBytes) throw row_too_long(place());
+  }
   void read_text(ArrowColumn& column, int64_t at, std::string& out) const {
     const ArrowColumn::Range bytes = column.range(at);
-    const int64_t length = bytes.end - bytes.begin;
-    if (length > schema_.affordable_bytes && schema_.affordable_bytes < kMaxRowBytes)
-      throw unaffordable_row(path(), schema_.affordable_bytes);
-    if (length > kMaxRowBytes) throw row_too_long(place());
+    check_bytes(bytes.end - bytes.begin);
     column.read_text(bytes, out);
     check_text(out, place());
   }
   void read_items(ArrowColumn& list, int64_t at, std::vector<std::string>& out) const {
     const ArrowColumn::Range range = list.range(at);
-    if (range.end - range.begin > kMaxItems)
+    if (range.end - range.begin > kMaxListItems)
       throw RowError(ErrorCode::bad_data, place(),
                      "the column '" + list.field().name + "' is a list of more than " +
-                         std::to_string(kMaxItems) + " values",
+                         std::to_string(kMaxListItems) + " values",
                      "split the row, or set bad_rows to skip");
     int64_t bytes = 0;
     for (int64_t i = range.begin; i < range.end; ++i) {
@@ -193,9 +193,7 @@ class ArrowReader final : public RowReader {
       if (list.items().field().kind != ArrowKind::text) continue;
       read_text(list.items(), i, out.back());
       bytes += static_cast<int64_t>(out.back().size());
-      if (bytes > schema_.affordable_bytes && schema_.affordable_bytes < kMaxRowBytes)
-        throw unaffordable_row(path(), schema_.affordable_bytes);
-      if (bytes > kMaxRowBytes) throw row_too_long(place());
+      check_bytes(bytes);
     }
   }
 

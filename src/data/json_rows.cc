@@ -17,15 +17,12 @@ namespace snug::data {
 namespace {
 
 constexpr size_t kMaxColumns = 32;
-constexpr size_t kMaxListItems = size_t{1} << 16;
 constexpr size_t kMaxParserTextBytes = 160;
 constexpr const char* kLineHint =
     "every line must be one complete JSON object; correct it, or set bad_rows to skip";
 constexpr const char* kElementHint =
     "every element of the array must be one complete JSON object; correct it, or set bad_rows to "
     "skip";
-constexpr const char* kTokensHint =
-    "join the tokens of a row to one string (the task token_classification has a label for each)";
 constexpr const char* kWordsHint =
     "give the text as a list of words: [\"a\", \"word\"], or give --task classification "
     "--fresh_head to learn labels of whole texts";

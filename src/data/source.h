@@ -34,6 +34,11 @@ template <class Read>
   }
 }
 
+/// The most items that a list in a row may have.
+inline constexpr int64_t kMaxListItems = int64_t{1} << 16;
+inline constexpr const char* kTokensHint =
+    "join the tokens of a row to one string (the task token_classification has a label for each)";
+
 /// Reads a line of rows; false at the end. Throws unaffordable_row, or row_too_long at `where`, and
 /// stands at the next line then.
 [[nodiscard]] bool read_row_line(io::TextFile& source, std::string& line, int64_t affordable_bytes,
