@@ -10,8 +10,8 @@ int explain_verb(const std::vector<std::string>& words) {
   if (!read_arguments(
           "explain",
           "Compiles a run and tells every stage: what stands then, and how long it took. Then "
-          "where an "
-          "update's time goes, op by op, what runs as one kernel, and why the rest does not.",
+          "where an update's time goes, op by op, what runs as one kernel, and why the rest does "
+          "not.",
           words, arguments))
     return kDone;
   ProgressReporter reporter;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/listed.h"
 #include "base/units.h"
 #include "snug/explain.h"
 
@@ -22,12 +23,6 @@ double percent(double part, double whole) { return whole > 0 ? 100 * part / whol
 std::string milliseconds(double seconds) { return fmt::format("{:.3f} ms", 1e3 * seconds); }
 
 std::string bytes_text(double bytes) { return format_bytes(std::llround(bytes)); }
-
-std::string joined(const std::vector<std::string>& ops) {
-  std::string text;
-  for (const std::string& op : ops) text += (text.empty() ? "" : ", ") + op;
-  return text;
-}
 
 std::string at(const std::string& scope) { return scope.empty() ? "" : "  first at " + scope; }
 
@@ -76,7 +71,7 @@ std::string merged_text(const std::vector<MergedOps>& merged, const Totals& all)
   for (size_t i = 0; i < merged.size() && i < kMostLines; ++i) {
     const MergedOps& each = merged[i];
     text += fmt::format("  {:>9} {:>11}  {}{}\n", each.kernels, bytes_text(each.saved_bytes),
-                        joined(each.ops), at(each.first));
+                        joined(each.ops, each.ops.size()), at(each.first));
   }
   return text + more(merged.size());
 }

@@ -24,7 +24,7 @@ double fastest_product(const MachineProfile& profile, DType type) {
     const bool is_bf16 = kind.find("bf16") != std::string::npos;
     const bool is_f16 = !is_bf16 && kind.find("f16") != std::string::npos;
     const DType of_rate = is_bf16 ? DType::bf16 : is_f16 ? DType::f16 : DType::f32;
-    if (!is_product(kind) || of_rate != type || rate.per_flop <= 0) continue;
+    if (of_rate != type || rate.per_flop <= 0 || !is_product(kind)) continue;
     fastest = fastest == 0 ? rate.per_flop : std::min(fastest, rate.per_flop);
   }
   return fastest;
