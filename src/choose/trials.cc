@@ -27,10 +27,10 @@ bool is_worthwhile(int64_t bytes, const std::optional<Variation::Found>& found) 
   return !found || bytes < found->least_bytes - found->least_bytes / 100;
 }
 
-// No schedule is faster: each op runs once.
+// No schedule is faster: each op runs once, in the kernel that serves it best.
 double least_step_seconds(const BatchSplit& split) {
   double seconds = 0;
-  for (const plan::Op& op : split.problem().ops) seconds += op.seconds;
+  for (const plan::Op& op : split.problem().ops) seconds += plan::least_seconds(op);
   return step_seconds_of(split, seconds);
 }
 

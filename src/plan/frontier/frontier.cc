@@ -9,6 +9,7 @@
 #include "plan/improve/bound.h"
 #include "plan/improve/fuse_rows.h"
 #include "plan/improve/fuse_steps.h"
+#include "plan/improve/operand_bound.h"
 #include "plan/placement/assemble.h"
 #include "plan/problem/liveness.h"
 #include "plan/problem/order.h"
@@ -211,17 +212,19 @@ Refusal refuse(const Problem& problem, const Frontier& frontier, int64_t arena_b
   refusal.gap_bytes = refusal.smallest_arena_bytes - refusal.bound.bytes;
   if (refusal.bound.op == kNone) return refusal;
   const Op& op = problem.ops[refusal.bound.op];
+  const OperandBound in_memory(problem);
   refusal.op_name = op.name;
   for (const auto* operands : {&op.inputs, &op.outputs}) {
     for (const StorageId id : *operands) {
       const Storage& storage = problem.storages[id];
       const bool is_in_place = std::any_of(op.reuses.begin(), op.reuses.end(),
                                            [id](const auto& pair) { return pair.first == id; });
-      if (!storage.resident && !is_in_place)
+      if (!storage.resident && !is_in_place && !in_memory.may_be_inside(id, op))
         refusal.operands.push_back({storage.name, storage.bytes});
     }
   }
-  if (op.scratch_bytes > 0) refusal.operands.push_back({"scratch", op.scratch_bytes});
+  if (const int64_t bytes = in_memory.scratch_bytes(op); bytes > 0)
+    refusal.operands.push_back({"scratch", bytes});
   std::stable_sort(refusal.operands.begin(), refusal.operands.end(),
                    [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
   return refusal;

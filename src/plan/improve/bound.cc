@@ -11,26 +11,13 @@
 #include "base/index_vector.h"
 #include "base/stop.h"
 #include "plan/improve/min_cut.h"
+#include "plan/improve/operand_bound.h"
 
 namespace snug::plan {
 namespace {
 
 constexpr int32_t kMaxCuts = 40;        // evaluations of the dual function
 constexpr size_t kMostCutOps = 60'000;  // a flow's paths are as long, and the search is recursive
-
-int64_t operand_bytes(const Problem& problem, const Op& op) {
-  int64_t bytes = op.scratch_bytes;
-  for (const auto* operands : {&op.inputs, &op.outputs}) {
-    for (const StorageId id : *operands) {
-      const Storage& storage = problem.storages[id];
-      if (!storage.resident) bytes += storage.bytes;
-    }
-  }
-  for (const auto& [output, input] : op.reuses) {
-    bytes -= std::min(problem.storages[output].bytes, problem.storages[input].bytes);
-  }
-  return bytes;
-}
 
 }  // namespace
 
@@ -74,13 +61,15 @@ class MomentBound {
     for (const StorageId kept : index.problem.keep) is_wanted[kept] = true;
     IdVector<StorageId, bool> is_operand(is_wanted.size(), false);
     for (const StorageId input : index.op(moment).inputs) is_operand[input] = true;
+    const OperandBound in_memory(index.problem);
 
     for (const StorageId id : index.storage_ids()) {
       if (!is_made_before(id)) continue;
       if (is_wanted[id]) network_.add_arc(source(), node_of(id), MinCut::kInfinite);
-      const bool is_free = is_operand[id];
+      const bool is_free = is_operand[id] || in_memory.may_be_inside(id, index.op(moment));
       const auto bytes = static_cast<double>(index.arena_bytes(id));
-      const double seconds = kept_seconds_per_byte * bytes;
+      const double seconds =
+          in_memory.may_be_inside(id, index.op(moment)) ? 0 : kept_seconds_per_byte * bytes;
       const OpId producer = index.producer[id];
       const int32_t arc = network_.add_arc(node_of(id), node_of(producer), seconds);
       if (!is_free) kept_arcs_.push_back({id, arc, bytes, seconds});
@@ -88,13 +77,14 @@ class MomentBound {
     for (const OpId id : IdRange(OpId(0), moment)) {
       if (!is_ancestor[id]) continue;
       const bool is_fixed = index.runs_once[id];
-      network_.add_arc(node_of(id), sink(), is_fixed ? MinCut::kInfinite : index.op(id).seconds);
+      network_.add_arc(node_of(id), sink(),
+                       is_fixed ? MinCut::kInfinite : least_seconds(index.op(id)));
       for (const StorageId input : index.op(id).inputs) {
         if (is_made_before(input)) network_.add_arc(node_of(id), node_of(input), MinCut::kInfinite);
       }
     }
-    own_bytes_ = operand_bytes(index.problem, index.op(moment));
-    for (const Op& op : index.problem.ops) total_seconds_ += op.seconds;
+    own_bytes_ = in_memory.bytes(index.op(moment));
+    for (const Op& op : index.problem.ops) total_seconds_ += least_seconds(op);
   }
 
   /// Seconds beyond one run of every op; what is kept counts where it has a cost.
@@ -205,9 +195,10 @@ OpId loss_instant(const ProblemIndex& index) {
 }
 
 WorkingSetBound working_set_bound(const Problem& problem) {
+  const OperandBound in_memory(problem);
   WorkingSetBound bound;
   for (const OpId id : problem.ops.ids()) {
-    const int64_t bytes = operand_bytes(problem, problem.ops[id]);
+    const int64_t bytes = in_memory.bytes(problem.ops[id]);
     if (bound.op == kNone || bytes > bound.bytes) bound = {bytes, id};
   }
   return bound;
@@ -217,6 +208,7 @@ WorkingSetBound working_set_bound(const Problem& problem) {
 // them has all of them beside its other operands. No op where none of them is made.
 static WorkingSetBound beside_last(const Problem& problem,
                                    const IdVector<StorageId, bool>& is_together) {
+  const OperandBound in_memory(problem);
   WorkingSetBound last;
   for (const OpId id : problem.ops.ids()) {
     const Op& op = problem.ops[id];
@@ -228,7 +220,7 @@ static WorkingSetBound beside_last(const Problem& problem,
       for (const StorageId operand : *operands)
         own += is_together[operand] ? problem.storages[operand].bytes : 0;
     }
-    const int64_t beside = std::max<int64_t>(0, operand_bytes(problem, op) - own);
+    const int64_t beside = std::max<int64_t>(0, in_memory.bytes(op) - own);
     if (last.op == kNone || beside < last.bytes) last = {beside, id};
   }
   return last;
@@ -281,15 +273,16 @@ WorkingSetBound pinned_set_bound(const Problem& problem) {
       for (size_t word = 0; word < words; ++word) row[word] |= more[word];
     }
   }
+  const OperandBound in_memory(problem);
   WorkingSetBound bound;
   for (const OpId id : index.op_ids()) {
     stop_point();
     const Op& op = index.op(id);
-    int64_t bytes = operand_bytes(problem, op);
+    int64_t bytes = in_memory.bytes(op);
     for (const StorageId storage : index.storage_ids()) {
       const OpId producer = index.producer[storage];
       if (producer == kNone || !index.runs_once[producer] || index.arena_bytes(storage) == 0 ||
-          !has(ancestors[id], producer))
+          !has(ancestors[id], producer) || in_memory.may_be_inside(storage, op))
         continue;
       const auto& readers = index.consumers[storage];
       if (std::find(readers.begin(), readers.end(), id) != readers.end()) continue;
@@ -299,7 +292,7 @@ WorkingSetBound pinned_set_bound(const Problem& problem) {
           });
       if (is_read_later) bytes += index.arena_bytes(storage);
     }
-    const bool has_pinned = bytes > operand_bytes(problem, op);
+    const bool has_pinned = bytes > in_memory.bytes(op);
     if (bound.op == kNone || bytes > bound.bytes)
       bound = {bytes, id, has_pinned ? BoundProof::pinned : BoundProof::op};
   }
@@ -310,8 +303,7 @@ WorkingSetBound pinned_set_bound(const Problem& problem) {
 std::vector<double> lower_bounds_seconds(const Problem& problem,
                                          std::span<const int64_t> arena_budgets_bytes) {
   double seconds = 0;
-  for (const Op& op : problem.ops)
-    seconds += op.fusion.kind == 0 ? op.seconds : std::min(op.seconds, op.fusion.seconds);
+  for (const Op& op : problem.ops) seconds += least_seconds(op);
   std::vector<double> bounds(arena_budgets_bytes.size(), seconds);
   if (problem.ops.size() > kMostCutOps) return bounds;
   const ProblemIndex index(problem);

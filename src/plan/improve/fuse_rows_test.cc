@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "plan/frontier/frontier.h"
+#include "plan/improve/bound.h"
 #include "plan/placement/assemble.h"
 #include "plan/problem/json.h"
 #include "plan/problem/row_runs.h"
@@ -244,6 +245,10 @@ TEST(FuseRows, Frontiers_of_random_graphs_are_valid_and_no_worse) {
     const Frontier after = build_frontier(problem);
     for (size_t i = 0; i < after.points().size(); ++i) {
       EXPECT_EQ(check(problem, after.plan(i)), std::vector<std::string>{}) << seed;
+      EXPECT_GE(after.points()[i].load_bytes, working_set_bound(problem).bytes) << seed;
+      EXPECT_GE(after.points()[i].seconds,
+                (1 - 1e-9) * lower_bound_seconds(problem, after.points()[i].load_bytes))
+          << seed;
       count += programs_in(after.points()[i].fused);
     }
     EXPECT_EQ(check(problem, after.keep_all()), std::vector<std::string>{}) << seed;

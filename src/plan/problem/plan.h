@@ -15,6 +15,7 @@
 // plain_problem.h makes a problem without them of it; everything else here works on such only.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -188,6 +189,11 @@ struct Plan {
 /// By step of a schedule: Step::fused. Empty: none is.
 using FusedSteps = std::vector<Fused>;
 
+/// No run of the op takes less, whatever kernel it is part of.
+[[nodiscard]] inline double least_seconds(const Op& op) {
+  const double by_rows = op.seconds - op.rowwise->saved_seconds;
+  return op.fusion.kind == 0 ? by_rows : std::min(by_rows, op.fusion.seconds);
+}
 [[nodiscard]] inline double seconds_of(const Problem& problem, const Step& step) {
   const Op& op = problem.ops[step.op];
   return step.fused == Fused::sums ? op.fusion.seconds : op.seconds - step.saved_seconds;
