@@ -25,6 +25,7 @@ struct ProcessNeeds {
   int64_t layer_parts = 0;    // in each bucket, beside those of its length
   int64_t longest_parts = 0;  // of the longest bucket
   int64_t buckets = 1;
+  int64_t halvings = 0;      // of the batch, until micro-batches have one row; 0: it stays whole
   int64_t window_rows = 0;   // of the samplers
   int64_t split_bytes = 0;   // of the marks of rows that are held out
   int64_t metric_bytes = 0;  // of an evaluation that keeps something of every row

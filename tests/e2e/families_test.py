@@ -49,7 +49,7 @@ class Families(Case):
         self.sweep_and_train(model="mlp", tokenizer=self.vocabulary, hidden_sizes="512,512,256", train_batch_size=2048)
 
     def test_lstm(self):
-        self.sweep_and_train(model="lstm", tokenizer=self.vocabulary, hidden_size=64, num_hidden_layers=2, train_batch_size=48)
+        self.sweep_and_train(model="lstm", tokenizer=self.vocabulary, hidden_size=128, num_hidden_layers=2, train_batch_size=96)
 
     def test_a_small_lstm_is_planned_in_what_it_trains_in(self):
         words = sorted({word for topic in TOPICS.values() for word in topic})

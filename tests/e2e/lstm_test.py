@@ -20,7 +20,7 @@ class Lstm(Case):
 
     def test_every_budget_trains_to_the_same_bits_and_keeps_it(self):
         # Activations beside which the floor of the process is small.
-        batch = dict(train_batch_size=64, micro_batch_size=64)
+        batch = dict(train_batch_size=192, micro_batch_size=192)
         whole = self.plan(**self.base(**batch))
         small, large = whole["smallest_budget_bytes"], whole["planned_peak_bytes"]
         self.assertLess(small, large - 100 * PAGE)
