@@ -38,8 +38,10 @@ class VggFamily final : public ImageFamily<VggConfig> {
     ImageFamily::take_keys(run, config);
     if (run.hidden_dropout_prob) config.dropout = *run.hidden_dropout_prob;
   }
+  // A convolution has half a layer's ops.
   [[nodiscard]] ProgramSize size(const VggConfig& config, int64_t) const override {
-    return {.parts = std::accumulate(config.depths.begin(), config.depths.end(), int64_t{3})};
+    const int64_t layers = std::accumulate(config.depths.begin(), config.depths.end(), int64_t{3});
+    return {.parts = (layers + 1) / 2};
   }
   [[nodiscard]] SequenceModel build(GraphBuilder& builder, const VggConfig& config,
                                     BatchShape shape, const BuildOptions& options) const override {
