@@ -59,6 +59,7 @@ std::vector<Pattern> patterns() {
        .has_bias = true},
       {.name = "tiles_unpadded", .x = {2, 8, 9, 32}, .w = {32, 32, 3, 3}},
       {.name = "tiles_padded_twice", .x = {1, 2, 3, 32}, .w = {32, 32, 3, 3}, .padding = {2, 1}},
+      {.name = "tiles_in_slices", .x = {1, 3, 2, 480}, .w = {160, 480, 3, 3}, .padding = {1, 1}},
       {.name = "odd_channels", .x = {2, 6, 7, 19}, .w = {21, 19, 3, 3}, .padding = {1, 1}},
       {.name = "narrow", .x = {3, 2, 2, 24}, .w = {40, 24, 3, 3}, .padding = {1, 1}},
       {.name = "wide_groups",

@@ -337,8 +337,8 @@ void fold_filters(const WinogradSums& s, const IndexRange& which, float* w) {
                     width);
         }
       }
-      transpose(taps, width, kAtOnce * kTaps, width, w + panel * width * filter_floats + c * kTaps,
-                filter_floats);
+      transpose(taps, width, kAtOnce * kTaps, width,
+                w + (s.columns.begin + panel * width) * filter_floats + c * kTaps, filter_floats);
     }
   }
 }
