@@ -54,10 +54,13 @@ constexpr int64_t kStartupBytesPerToken = 512;        // of a tokenizer's file a
 constexpr int64_t kPlanningBytes = 1728 * kKiB;       // of a part of the longest program
 constexpr int64_t kPlanningBytesForward = 96 * kKiB;  // of a part without a backward pass
 // Beside them where the batch may be split: schedules that follow those of another split, and for
-// each halving of the batch the problems and schedules of its micro-batches; 2.4 MiB a part in all
-// measured with batches of 64 rows (LSTM of 256 steps), 3.4 MiB with 16,384.
-constexpr int64_t kPlanningBytesOfSplits = 512 * kKiB;
-constexpr int64_t kPlanningBytesOfHalving = 112 * kKiB;
+// each halving of the batch the problems and schedules of its micro-batches. Measured in all, a
+// part: 2.6 MiB with 8 rows (LSTM of 256 steps), 3.2 with 1,024, 4.1 with 8,192 (BERT of 48
+// layers).
+constexpr int64_t kPlanningBytesOfSplits = 640 * kKiB;
+constexpr int64_t kPlanningBytesOfHalving = 160 * kKiB;
+// Beyond so many parts fewer sizes are tried: 2.0 MiB a part with 167, 0.8 with 668 (64 rows).
+constexpr int64_t kPartsOfAllSizes = 80;
 // The chain's table for layers that are kinds of blocks of their own, which has a limit.
 constexpr int64_t kPlanningBytesOfLayerPart = 2 * kMiB;
 constexpr int64_t kPlanningBytesOfLayers = 48 * kMiB;
@@ -68,10 +71,13 @@ int64_t table_bytes(const ProcessNeeds& needs) {
          kBytesPerLabel * needs.labels + kCopiesOfLabels * needs.label_bytes;
 }
 
-// What a part of the longest program takes in training.
+// What planning the longest program takes in training.
 int64_t planning_bytes(const ProcessNeeds& needs) {
-  if (needs.halvings == 0) return kPlanningBytes;
-  return kPlanningBytes + kPlanningBytesOfSplits + kPlanningBytesOfHalving * needs.halvings;
+  const int64_t parts = needs.longest_parts;
+  if (needs.halvings == 0) return kPlanningBytes * parts;
+  const int64_t counted = parts - std::max<int64_t>(0, parts - kPartsOfAllSizes) / 2;
+  return (kPlanningBytes + kPlanningBytesOfSplits + kPlanningBytesOfHalving * needs.halvings) *
+         counted;
 }
 
 }  // namespace
@@ -99,10 +105,9 @@ ProcessNeeds process_needs(const RunConfig& config, const run_model::Model& mode
   needs.has_bf16_tiles =
       instruction_set() >= InstructionSet::amx &&
       (config.bf16 || config.bf16_full_eval || !config.precision_overrides.empty());
-  const bool is_split = !model.traits.has_batch_statistics || config.allow_batch_norm_split;
-  if (is_split && batch > 1)
-    needs.halvings =
-        config.micro_batch_size > 0 ? 1 : std::bit_width(static_cast<uint64_t>(batch)) - 1;
+  const bool is_split = config.micro_batch_size == 0 &&
+                        (!model.traits.has_batch_statistics || config.allow_batch_norm_split);
+  if (is_split && batch > 1) needs.halvings = std::bit_width(static_cast<uint64_t>(batch)) - 1;
   needs.has_state_codes = optim::has_codes(config.optim_bits, config.optim_bits_overrides);
   for (const std::string& label : model.labels)
     needs.label_bytes += static_cast<int64_t>(label.size());
@@ -136,7 +141,7 @@ int64_t startup_reservation(const ProcessNeeds& needs) {
   const int64_t planning =
       tables + kPlanningBytesForward * needs.program_parts +
       (needs.trains
-           ? planning_bytes(needs) * needs.longest_parts +
+           ? planning_bytes(needs) +
                  std::min(kPlanningBytesOfLayers, kPlanningBytesOfLayerPart * needs.layer_parts)
            : 0);
   const int64_t learning = needs.learns_vocabulary ? text::kVocabularyLearnerBytes : 0;

@@ -1,7 +1,10 @@
 """Every family at 32 budgets: time never rises with memory, no plan exceeds its budget; and at some of them, run."""
+import json
+import os
+import subprocess
 import unittest
 
-from common import PAGE, TOPICS, Case, write_cifar, write_jsonl
+from common import IS_SANITIZED, PAGE, SNUG, TOPICS, Case, options, write_cifar, write_jsonl
 
 BUDGETS = 32
 TRAINED = (0, 3, 15, 31)
@@ -64,6 +67,22 @@ class Families(Case):
                 self.ok("train", **dict(keys, memory=memory, output_dir=out))
                 summary = self.summary(out)
                 self.assert_resident_within(summary, summary["planned_peak_bytes"])
+
+    def test_planning_deep_networks_keeps_their_smallest_budgets(self):
+        """Layers so narrow that planning takes more than training."""
+        config = self.folder / "config.json"
+        config.write_text(json.dumps(dict(model_type="bert", vocab_size=100, hidden_size=16, num_hidden_layers=24, num_attention_heads=2,
+                                          intermediate_size=32, max_position_embeddings=64)))
+        deep = dict(model=config, max_seq_length=16, threads=2)
+        long = dict(model="lstm", vocab_size=100, hidden_size=16, max_seq_length=160, threads=2)
+        for keys in (deep | dict(train_batch_size=8), deep | dict(train_batch_size=2048), long | dict(train_batch_size=8), long | dict(train_batch_size=512)):
+            smallest = self.plan(**keys, memory="1TiB")["smallest_budget_bytes"]
+            process = subprocess.Popen([SNUG, "plan", *options(**keys, memory=smallest)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+            self.assertEqual(process.returncode, 0, keys)
+            if not IS_SANITIZED:
+                self.assertLessEqual(usage.ru_maxrss * 1024, smallest, keys)
 
     def test_resnet(self):
         images = write_cifar(self.folder / "cifar", data_batch_1=64, test_batch=16)
