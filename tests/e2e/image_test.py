@@ -68,7 +68,7 @@ class Images(Case):
         base = self.vgg(train_batch_size=128, max_steps=60, eval_steps=30, save_steps=8)
         plan = self.plan(**base)
         smallest = plan["smallest_budget_bytes"]
-        self.assertLess(smallest, plan["planned_peak_bytes"])
+        self.assertLessEqual(smallest, plan["planned_peak_bytes"])  # as small as planning, where micro-batches are
         wanted, tight = self.folder / "wanted", self.folder / "tight"
         self.ok("train", **dict(base, output_dir=wanted))
         self.assertGreater(json.loads(self.ok("eval", model=wanted / "best", test_file=self.images / "test_batch.bin", memory="1GiB",
