@@ -64,6 +64,15 @@ def equal(a, b):
     return len(a) == len(b) and all(torch.equal(x, y) for x, y in zip(a, b))
 
 
+def length(tensors):
+    """Of all numbers, in float64."""
+    return sum(float(each.double().square().sum()) for each in tensors) ** 0.5
+
+
+def distance(some, others):
+    return length(a.double() - b.double() for a, b in zip(some, others))
+
+
 class Exact(unittest.TestCase):
     def budgets(self, case):
         """Plans at five budgets, the smallest found among them."""

@@ -19,6 +19,7 @@ from snug.layers import conv2d, linear, mean_squared_error
 from snug.ops import reshape
 
 import huggingface_test as published
+from exact_test import distance, length
 
 LABELS = list(published.WORDS)
 TOKENS = 96
@@ -49,11 +50,6 @@ def configs(size):
                                         attn_implementation="sdpa", **NAMES)
 
 
-def distance(found, wanted):
-    """Of all, in the length of what is wanted."""
-    return float((sum((found[name] - wanted[name]).square().sum() for name in wanted) / sum(each.square().sum() for each in wanted.values())).sqrt())
-
-
 class Gradients(unittest.TestCase):
     def test_of_encoders(self):
         warnings.simplefilter("ignore", snug.Warned)
@@ -79,7 +75,8 @@ class Gradients(unittest.TestCase):
             encoded.pop("token_type_ids", None)
         model.double()(**encoded, labels=torch.tensor([LABELS.index(each) for each in batch["label"]])).loss.backward()
         wanted = {name: weight.grad for name, weight in model.named_parameters() if weight.grad is not None}
-        self.assertLess(distance({name: before[name].double() - after[name].double() for name in wanted}, wanted), 1e-4)
+        found = [before[name].double() - after[name].double() for name in wanted]
+        self.assertLess(distance(found, wanted.values()), 1e-4 * length(wanted.values()))
 
     def gradients(self, network, x, width):
         """Of a mean squared error, the weights in float64, and what is to be met."""
@@ -92,7 +89,7 @@ class Gradients(unittest.TestCase):
     def meets(self, found, weights, result, target):
         ((result - target) ** 2).mean().backward()
         for name, weight in weights.items():
-            self.assertLess(distance({name: found[name]}, {name: weight.grad}), 1e-5, name)
+            self.assertLess(distance([found[name]], [weight.grad]), 1e-5 * length([weight.grad]), name)
 
     def test_of_convolutions(self):
         for channels, filters, side, kernel, stride in ((3, 64, 112, 7, 2), (64, 256, 28, 1, 1), (128, 128, 28, 3, 2), (256, 256, 14, 3, 1), (256, 512, 7, 3, 1), (512, 512, 7, 3, 1),

@@ -15,19 +15,10 @@ import torch
 import snug
 import snug.torch
 import models
-from exact_test import DEVICE, Case, equal
+from exact_test import DEVICE, Case, distance, equal, length
 
 if DEVICE == "cpu":
     os.environ.setdefault("CUDA_HOME", "/nonexistent")  # or PyTorch warns of the one that it does not find
-
-
-def length(tensors):
-    """Of all numbers, in float64."""
-    return sum(float(each.double().square().sum()) for each in tensors) ** 0.5
-
-
-def distance(some, others):
-    return length(a.double() - b.double() for a, b in zip(some, others))
 
 
 class Inductor(unittest.TestCase):

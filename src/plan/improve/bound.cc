@@ -66,10 +66,10 @@ class MomentBound {
     for (const StorageId id : index.storage_ids()) {
       if (!is_made_before(id)) continue;
       if (is_wanted[id]) network_.add_arc(source(), node_of(id), MinCut::kInfinite);
-      const bool is_free = is_operand[id] || in_memory.may_be_inside(id, index.op(moment));
+      const bool is_inside = in_memory.may_be_inside(id, index.op(moment));
+      const bool is_free = is_operand[id] || is_inside;
       const auto bytes = static_cast<double>(index.arena_bytes(id));
-      const double seconds =
-          in_memory.may_be_inside(id, index.op(moment)) ? 0 : kept_seconds_per_byte * bytes;
+      const double seconds = is_inside ? 0 : kept_seconds_per_byte * bytes;
       const OpId producer = index.producer[id];
       const int32_t arc = network_.add_arc(node_of(id), node_of(producer), seconds);
       if (!is_free) kept_arcs_.push_back({id, arc, bytes, seconds});
@@ -278,7 +278,8 @@ WorkingSetBound pinned_set_bound(const Problem& problem) {
   for (const OpId id : index.op_ids()) {
     stop_point();
     const Op& op = index.op(id);
-    int64_t bytes = in_memory.bytes(op);
+    const int64_t own_bytes = in_memory.bytes(op);
+    int64_t bytes = own_bytes;
     for (const StorageId storage : index.storage_ids()) {
       const OpId producer = index.producer[storage];
       if (producer == kNone || !index.runs_once[producer] || index.arena_bytes(storage) == 0 ||
@@ -292,7 +293,7 @@ WorkingSetBound pinned_set_bound(const Problem& problem) {
           });
       if (is_read_later) bytes += index.arena_bytes(storage);
     }
-    const bool has_pinned = bytes > in_memory.bytes(op);
+    const bool has_pinned = bytes > own_bytes;
     if (bound.op == kNone || bytes > bound.bytes)
       bound = {bytes, id, has_pinned ? BoundProof::pinned : BoundProof::op};
   }

@@ -26,7 +26,7 @@ OperandBound::OperandBound(const Problem& problem) : problem_(problem) {
 }
 
 int64_t OperandBound::scratch_bytes(const Op& op) const {
-  if (may_be_inside_.empty() || !may_join(op)) return op.scratch_bytes;
+  if (!may_join(op)) return op.scratch_bytes;
   return std::min(op.scratch_bytes, round_up(op.rowwise->form.scratch_bytes, problem_.alignment));
 }
 

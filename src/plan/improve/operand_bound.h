@@ -22,7 +22,7 @@ class OperandBound {
   /// Whether the storage may be in no memory while the op runs, in a row program that made it
   /// before and reads it then or later.
   [[nodiscard]] bool may_be_inside(StorageId storage, const Op& op) const {
-    return !may_be_inside_.empty() && may_join(op) && may_be_inside_[storage];
+    return may_join(op) && may_be_inside_[storage];
   }
 
  private:
@@ -31,7 +31,7 @@ class OperandBound {
   }
 
   const Problem& problem_;
-  IdVector<StorageId, bool> may_be_inside_;  // in some program; empty: none may
+  IdVector<StorageId, bool> may_be_inside_;  // in some program; empty where no op may join one
 };
 
 }  // namespace snug::plan
