@@ -3,13 +3,16 @@
     ./test.sh --torch                    makes the environment and runs this
     python tests/torch/exact_test.py     in an environment with PyTorch, transformers and peft; SNUG_LIBRARY names the library
 """
+import functools
 import pathlib
+import re
 import tempfile
 import unittest
 import warnings
 
 import torch
 from torch import nn
+from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
 
 import models
 import snug
@@ -71,6 +74,42 @@ def length(tensors):
 
 def distance(some, others):
     return length(a.double() - b.double() for a, b in zip(some, others))
+
+
+class Marked(nn.Module):
+    """Four layers, checkpointed in two parts."""
+
+    def __init__(self, policy, rate):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(64, 64) for _ in range(4))
+        self.policy, self.rate = policy, rate
+
+    def part(self, x, first):
+        for layer in self.layers[first:first + 2]:
+            x = torch.tanh(layer(x)).view(128, 4, 64).sin().view(512, 64)
+            x = nn.functional.dropout(x, self.rate) if self.rate else x
+        return x
+
+    def forward(self, x):
+        for first in (0, 2):
+            x = checkpoint(self.part, x, first, use_reentrant=False, context_fn=functools.partial(create_selective_checkpoint_contexts, self.policy))
+        return x.square().mean()
+
+
+def marked_model(marks, rate=0):
+    """With its input. `marks`: policies by op; the others are preferred to be computed again."""
+    torch.manual_seed(0)
+    torch._dynamo.reset()
+    model = Marked(lambda _, op, *__, **___: marks.get(op, CheckpointPolicy.PREFER_RECOMPUTE), rate)
+    return model.to(DEVICE), torch.randn(512, 64, device=DEVICE)
+
+
+def gradients_of(model, backend, x):
+    torch._dynamo.reset()
+    model.zero_grad(set_to_none=True)
+    torch.manual_seed(1)
+    torch.compile(model, backend=backend)(x).backward()
+    return [each.grad.clone() for each in model.parameters()]
 
 
 class Exact(unittest.TestCase):
@@ -265,31 +304,9 @@ class Exact(unittest.TestCase):
         self.assertEqual(plans[0].tangent_bytes - plans[1].tangent_bytes, logits)
         self.assertLessEqual(plans[1].peak_bytes, plans[0].peak_bytes - logits)
 
-    def test_marks_of_the_user(self):
-        """A part under torch.utils.checkpoint with a policy that saves products: they never run again."""
-        from functools import partial
-
-        from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
-
-        def policy(_, op, *__, **___):
-            return CheckpointPolicy.MUST_SAVE if op == torch.ops.aten.addmm.default else CheckpointPolicy.PREFER_RECOMPUTE
-
-        class Marked(nn.Module):
-            def __init__(self):
-                super().__init__()
-                self.layers = nn.ModuleList(nn.Linear(64, 64) for _ in range(4))
-
-            def part(self, x):
-                for layer in self.layers:
-                    x = torch.tanh(layer(x)).sin()
-                return x
-
-            def forward(self, x):
-                return checkpoint(self.part, x, use_reentrant=False, context_fn=partial(create_selective_checkpoint_contexts, policy)).square().mean()
-
-        torch.manual_seed(0)
-        model, x = Marked().to(DEVICE), torch.randn(512, 64, device=DEVICE)
-        torch._dynamo.reset()
+    def test_marked_to_be_saved(self):
+        """Products never run again."""
+        model, x = marked_model({torch.ops.aten.addmm.default: CheckpointPolicy.MUST_SAVE})
         whole = snug.torch.plan(model, (x,), resident_bytes=0, count="storages")
         backend = snug.torch.backend(whole.smallest_bytes, resident_bytes=0, count="storages")
         torch.compile(model, backend=backend)(x).backward()
@@ -297,6 +314,30 @@ class Exact(unittest.TestCase):
         products = [step for step in plan.report["schedule"] if step.startswith("addmm")]
         self.assertEqual(len(products), len(set(products)))
         self.assertGreater(plan.runs_again, 0)
+
+    def test_marked_to_be_made_again(self):
+        """What is marked is not in memory between the parts, however many bytes there are, nor are views of it."""
+        for marks, wanted_runs in (({}, 4), ({torch.ops.aten.tanh.default: CheckpointPolicy.MUST_RECOMPUTE}, 8)):
+            model, x = marked_model(marks)
+            wanted = gradients_of(model, "eager", x)
+            smallest = snug.torch.plan(model, (x,), resident_bytes=0, count="storages").smallest_bytes
+            for memory in (1 << 40, smallest):
+                with self.subTest(marks=len(marks), memory=memory):
+                    backend = snug.torch.backend(memory, resident_bytes=0, count="storages")
+                    self.assertTrue(equal(wanted, gradients_of(model, backend, x)))
+                    (plan,) = backend.plans
+                    self.assertEqual(plan.measured_backward_bytes, plan.backward_peak_bytes)
+                    named = re.compile(r"tanh(_\d+)?").fullmatch
+                    if marks:
+                        self.assertEqual([name for name in plan.report["crossing"] if named(name)], [])
+                    if memory > smallest:
+                        self.assertEqual(len([step for step in plan.report["schedule"] if named(step)]), wanted_runs)
+
+    def test_marks_that_change_numbers(self):
+        model, x = marked_model({torch.ops.aten.native_dropout.default: CheckpointPolicy.MUST_RECOMPUTE}, rate=0.5)
+        backend = snug.torch.backend(1 << 40, resident_bytes=0)
+        with self.assertRaisesRegex(Exception, "(?s)MUST_RECOMPUTE and draws random numbers.*PREFER_RECOMPUTE"):
+            gradients_of(model, backend, x)
 
     def test_planning_needs_no_run(self):
         case = Case("gpt2")

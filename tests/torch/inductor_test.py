@@ -15,7 +15,7 @@ import torch
 import snug
 import snug.torch
 import models
-from exact_test import DEVICE, Case, distance, equal, length
+from exact_test import DEVICE, Case, CheckpointPolicy, distance, equal, gradients_of, length, marked_model
 
 if DEVICE == "cpu":
     os.environ.setdefault("CUDA_HOME", "/nonexistent")  # or PyTorch warns of the one that it does not find
@@ -69,6 +69,16 @@ class Inductor(unittest.TestCase):
 
     def test_bert(self):
         self.check("bert", 0.8)
+
+    def test_marked_to_be_made_again(self):
+        model, x = marked_model({torch.ops.aten.tanh.default: CheckpointPolicy.MUST_RECOMPUTE})
+        wanted = gradients_of(model, "inductor", x)
+        rows = snug.torch.plan(model, (x,), resident_bytes=0, mode="inductor").price_list
+        backend = snug.torch.backend(int(rows[0]["peak_bytes"]), resident_bytes=0, mode="inductor")
+        found = gradients_of(model, backend, x)
+        plan = self.check_bytes(backend)
+        self.assertTrue(plan.report["schedule"])  # a partition of the planner's
+        self.assertLess(distance(wanted, found), 1e-6 * length(wanted))
 
     def test_plan_before_anything_runs(self):
         case = Case("custom")

@@ -26,8 +26,9 @@ from .. import version
 from .._errors import DoesNotFit, Error
 from ._candidates import Candidates, Parts
 from ._compiled import Compiled, Held, boxed, device_of, held, there
-from ._joint import Joint, Price, list_writes_in_forward
+from ._joint import Joint, Price, draws, list_writes_in_forward
 from ._lowered import guarded
+from ._marks import make_again
 from ._measure import growth
 from ._memory import shown
 from ._prices import Prices
@@ -74,6 +75,7 @@ def fused_joint(module: GraphModule, num_forward_outputs: int, prices: Prices) -
 
     module.graph.eliminate_dead_code()
     list_writes_in_forward(module.graph)
+    make_again(module.graph, num_forward_outputs, draws)
     module.recompile()
     joint = Joint(module.graph, num_forward_outputs, price, holds_tangents=True)
     prices.save()

@@ -13,6 +13,7 @@ import torch
 from torch.fx import Graph, Node
 
 from .._errors import Error
+from ._marks import must_be_saved
 
 
 class Price(NamedTuple):
@@ -287,8 +288,3 @@ class Joint:
 def _name_of(node: Node, number: int) -> str:
     """Of a tensor that a node makes."""
     return node.name if number == 0 else f"{node.name}.{number}"
-
-
-def must_be_saved(node: Node) -> bool:
-    """A mark of the user's (torch.utils.checkpoint's policies)."""
-    return getattr(node.meta.get("recompute"), "name", "") == "MUST_SAVE"
