@@ -3,8 +3,8 @@
 #   ./test.sh         release build, all tests, kernels, models and bits again under AVX2 where the processor has more, and the
 #                     ASan + UBSan build of the parts that read foreign bytes
 #   ./test.sh --all   also: the whole suite under AVX2, both compilers, ARM under an emulator, the whole suite under
-#                     ASan + UBSan, TSan, the backend of torch.compile, under PyTorch 2.11 as well, and the long runs
-#   ./test.sh --torch the backend of torch.compile alone, in an environment that it makes under build/torch (6.5 GB)
+#                     ASan + UBSan, TSan, all of the backend of torch.compile, under PyTorch 2.11 as well, and the long runs
+#   ./test.sh --torch the backend of torch.compile alone, its shorter part, in an environment that it makes under build/torch (6.5 GB)
 set -euo pipefail
 cd "$(dirname "$0")"
 all=0
@@ -147,6 +147,7 @@ if [ "$all" -eq 1 ]; then
   TSAN_OPTIONS="suppressions=$PWD/tools/tsan.supp" \
     ctest --no-tests=error --test-dir build/tsan --output-on-failure -R "^($(IFS='|'; echo "${threaded[*]}")|package)\$"
   test_python_packages
+  export SNUG_WHOLE_MATRIX=1
   test_torch build/torch
   test_torch build/torch-oldest 2.11.0
   step "costs: every kind of op that takes 1/250 of a step and 100 us or more within a factor of two of what it takes"

@@ -26,16 +26,15 @@ if(SNUG_FAST_BUILD)
   set_target_properties(snug_standard_headers PROPERTIES POSITION_INDEPENDENT_CODE ON)
 endif()
 
-# snug_folder(<name> SOURCES a.cc b.cc [KERNELS] [ALONE] [GROUPED] [JOIN 8] [PRECOMPILED headers ...]
+# snug_folder(<name> SOURCES a.cc b.cc [KERNELS] [ALONE] [JOIN 20] [PRECOMPILED headers ...]
 #   [DEPS base graph ...] [API session ...] [FRONTS session/run_session.h ...] [LIBS external::target ...])
 # DEPS: folders whose headers it includes. API: folders of which it includes the public headers alone (include/snug), and FRONTS: single
 # headers of such a folder besides.
 # KERNELS: at the highest optimisation, and alone, as the hot loops of the planner are; little else gains by it, and it costs a quarter of a build.
-# ALONE: files that use one name for many things (infer, cost, vjp), so that they cannot be joined. GROUPED: only those of one
-# UNITY_GROUP are joined. JOIN: how many make a unit.
+# ALONE: files that use one name for many things (infer, cost, vjp), so that they cannot be joined. JOIN: how many make a unit.
 # PRECOMPILED: headers besides the standard library's.
 function(snug_folder name)
-  cmake_parse_arguments(ARG "KERNELS;ALONE;GROUPED" "JOIN" "SOURCES;PRECOMPILED;DEPS;API;FRONTS;LIBS" ${ARGN})
+  cmake_parse_arguments(ARG "KERNELS;ALONE" "JOIN" "SOURCES;PRECOMPILED;DEPS;API;FRONTS;LIBS" ${ARGN})
   add_library(snug_${name} STATIC ${ARG_SOURCES})
   target_include_directories(snug_${name} PUBLIC
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src> $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>)
@@ -57,12 +56,9 @@ function(snug_folder name)
     endif()
     if(NOT ARG_KERNELS AND NOT ARG_ALONE)
       if(NOT ARG_JOIN)
-        set(ARG_JOIN 8)
+        set(ARG_JOIN 20)
       endif()
       set_target_properties(snug_${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${ARG_JOIN})
-      if(ARG_GROUPED)
-        set_target_properties(snug_${name} PROPERTIES UNITY_BUILD_MODE GROUP)
-      endif()
       # A type of a joined file may have members of its unnamed namespace: no other unit includes the file.
       target_compile_options(snug_${name} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
     endif()

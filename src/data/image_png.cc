@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kHeaderBytes = 33;  // signature and IHDR
 constexpr size_t kSignatureBytes = 8;
-constexpr unsigned kMostSide = 1u << 30;  // pixels are bounded together
+constexpr unsigned kMostPngSide = 1u << 30;  // pixels are bounded together
 
 uint32_t word_at(std::span<const std::byte> file, size_t at) {
   uint32_t word = 0;
@@ -62,7 +62,7 @@ class PngReader {
 
   [[nodiscard]] bool read_info() {
     if (setjmp(png_jmpbuf(png_)) != 0) return false;
-    png_set_user_limits(png_, kMostSide, kMostSide);
+    png_set_user_limits(png_, kMostPngSide, kMostPngSide);
     // Texts, profiles and the like are unpacked by libpng before anybody asks for them.
     skip_what_is_not_pixels();
     png_read_info(png_, info_);

@@ -1,10 +1,10 @@
-# One word a family: its folder's files join snug_models and models_test, and the generated registry.
+# One word a family: its folder's files join snug_models and models_test, and the generated registry. The compiler reads several
+# families at once (snug_folder), so names in unnamed namespaces carry that of the family.
 function(snug_family family)
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/${family}/*.cc)
   set(tests ${sources})
   list(FILTER sources EXCLUDE REGEX "_test\\.cc$")
   list(FILTER tests INCLUDE REGEX "_test\\.cc$")
-  set_source_files_properties(${sources} PROPERTIES UNITY_GROUP ${family})
   set_property(GLOBAL APPEND PROPERTY SNUG_FAMILY_SOURCES ${sources})
   set_property(GLOBAL APPEND PROPERTY SNUG_FAMILY_TESTS ${tests})
   set_property(GLOBAL APPEND_STRING PROPERTY SNUG_FAMILIES "SNUG_FAMILY(${family})\n")

@@ -4,6 +4,7 @@
     python tests/torch/exact_test.py     in an environment with PyTorch, transformers and peft; SNUG_LIBRARY names the library
 """
 import functools
+import os
 import pathlib
 import re
 import tempfile
@@ -18,6 +19,8 @@ import models
 import snug
 import snug.torch
 
+WHOLE_MATRIX = bool(os.environ.get("SNUG_WHOLE_MATRIX"))  # what ./test.sh --all runs beyond --torch
+whole_matrix = unittest.skipUnless(WHOLE_MATRIX, "with SNUG_WHOLE_MATRIX=1")
 SHARES = (1.0, 0.8, 0.6, 0.4, 0.0)  # of what lies between the resident bytes and keeping all
 warnings.filterwarnings("ignore")
 # On the CPU unless a GPU is there.

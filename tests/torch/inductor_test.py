@@ -1,6 +1,6 @@
 """mode="inductor": numbers beside Inductor's own, bytes beside what was planned, its caches.
 
-    python tests/torch/inductor_test.py     in an environment as for exact_test.py, and with a C++ compiler
+    python tests/torch/inductor_test.py     in an environment as for exact_test.py, and with a C++ compiler; SNUG_WHOLE_MATRIX=1 runs what --all does
 """
 import os
 import pathlib
@@ -15,7 +15,7 @@ import torch
 import snug
 import snug.torch
 import models
-from exact_test import DEVICE, Case, CheckpointPolicy, distance, equal, gradients_of, length, marked_model
+from exact_test import DEVICE, Case, CheckpointPolicy, distance, equal, gradients_of, length, marked_model, whole_matrix
 
 if DEVICE == "cpu":
     os.environ.setdefault("CUDA_HOME", "/nonexistent")  # or PyTorch warns of the one that it does not find
@@ -98,7 +98,7 @@ class Inductor(unittest.TestCase):
         self.assertEqual(planned.to_html().count("<svg"), 2)
 
     def test_refused_with_ways(self):
-        """The ops one by one do not fit either."""
+        """Half of the batch takes less; the ops one by one do not fit either."""
         case = Case("custom")
         exact = snug.torch.plan(case.model, case.batch, optimizer=case.optimizer)
         with self.assertRaises(snug.DoesNotFit) as caught:
@@ -107,6 +107,7 @@ class Inductor(unittest.TestCase):
         self.assertIn("micro_batches", [key for way in ways for key in way.keys])
         self.assertTrue(all(way.least_bytes < exact.smallest_bytes for way in ways))
 
+    @whole_matrix
     def test_bfloat16(self):
         """What is saved decides what Inductor rounds. Strictly, it rounds as the ops one by one do."""
         model = models.Autocast(models.Custom()).to(DEVICE)
@@ -136,6 +137,7 @@ class Inductor(unittest.TestCase):
         exact = gradients(model.double().module, x.double())
         self.assertLess(distance(exact, found), 1.1 * distance(exact, eager))
 
+    @whole_matrix
     def test_several_graphs(self):
         case = Case("broken")
         wanted = case.gradients(case.compiled("inductor"))
@@ -158,16 +160,7 @@ class Inductor(unittest.TestCase):
             self.assertLessEqual(plan.report["handed_bytes"], plan.allowance.crossing_bytes)
         self.assertGreater(sum(plan.runs_again for plan in backend.plans), 0)
 
-    def test_refused_with_ways(self):
-        """Half of the batch takes less; the ops one by one do not fit either."""
-        case = Case("gpt2")
-        exact = snug.torch.plan(case.model, case.batch, optimizer=case.optimizer)
-        with self.assertRaises(snug.DoesNotFit) as caught:
-            snug.torch.plan(case.model, case.batch, optimizer=case.optimizer, memory=exact.smallest_bytes - 4096, mode="inductor")
-        ways = caught.exception.ways
-        self.assertIn("micro_batches", [key for way in ways for key in way.keys])
-        self.assertTrue(all(way.least_bytes < exact.smallest_bytes for way in ways))
-
+    @whole_matrix
     def test_op_by_op_where_nothing_fits(self):
         """Inductor's backward part of this model takes more than the ops one by one."""
         case = Case("unet")

@@ -1,6 +1,6 @@
 """Several ranks over gloo: the backend under DistributedDataParallel, checkpointing by layer under FSDP2.
 
-    python tests/torch/ranks_test.py     in an environment as for exact_test.py
+    python tests/torch/ranks_test.py     in an environment as for exact_test.py; four of them with SNUG_WHOLE_MATRIX=1
 """
 import os
 import pathlib
@@ -12,9 +12,9 @@ import unittest
 import torch
 import torch.multiprocessing as processes
 
-from exact_test import DEVICE, equal
+from exact_test import DEVICE, WHOLE_MATRIX, equal
 
-RANKS = (2, 4)
+RANKS = (2, 4) if WHOLE_MATRIX else (2,)
 
 
 def start(rank, work, store, ranks):

@@ -4,6 +4,7 @@ Inductor's buffers; the planner, which counts tensors of the graph, is asked aga
 """
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ from torch.fx import GraphModule, Node
 from .._errors import DoesNotFit
 from ._joint import Joint
 from ._lowered import Part, guarded, lowered
-from ._region import Allowance, RegionPlan, plan_region
+from ._region import Allowance, RegionPlan, beside, plan_region
 from ._split import split
 
 if TYPE_CHECKING:
@@ -29,8 +30,9 @@ class Candidates:
     """Those of one joint graph. `module` is its graph, which is left as it is."""
 
     def __init__(self, backend: Backend, module: GraphModule, joint: Joint, args: Sequence[Any], device: torch.device, allowance: Allowance) -> None:
-        self.backend, self.module, self.joint, self.args, self.device, self.allowance = backend, module, joint, args, device, allowance
-        self._whole = plan_region(backend, joint, args, device, self.allowance, within=2**62)  # refuses what holds no update
+        self.backend, self.module, self.joint, self.device, self.allowance = backend, module, joint, device, allowance
+        self._plan = functools.partial(plan_region, backend, joint, args, device, allowance, counted=beside(backend, joint, args, device))
+        self._whole = self._plan(within=2**62)  # refuses what holds no update
         self.plans: list[RegionPlan] = []  # of those that were lowered
         self._tried: set[str] = set()
 
@@ -41,15 +43,15 @@ class Candidates:
     def planners(self, within: int, rounds: int = 0) -> tuple[int, RegionPlan, Parts] | None:
         """What the planner makes of `within` bytes, or its smallest: the bytes by its own count, the plan, the partition. None where it has been here before."""
         try:
-            plan = plan_region(self.backend, self.joint, self.args, self.device, self.allowance, within=within)
+            plan = self._plan(within=within)
         except DoesNotFit:
-            plan = plan_region(self.backend, self.joint, self.args, self.device, self.allowance, is_smallest=True)
+            plan = self._plan(is_smallest=True)
         return self._lowered(plan, rounds)
 
     def that_hands_least(self) -> Iterator[tuple[RegionPlan, Parts]]:
         """Where other graphs of the step are not known yet: what hands least to the backward part, then the smallest."""
         for words in ({"hands_least": True}, {"is_smallest": True}):
-            found = self._lowered(plan_region(self.backend, self.joint, self.args, self.device, self.allowance, **words), 2)
+            found = self._lowered(self._plan(**words), 2)
             if found is not None:
                 yield found[1:]
 
@@ -110,7 +112,7 @@ class Candidates:
         if points == 0:
             return
         top = self._whole.peak_bytes
-        least = plan_region(self.backend, self.joint, self.args, self.device, self.allowance, is_smallest=True).peak_bytes
+        least = self._plan(is_smallest=True).peak_bytes
         for i in range(1, points + 1):
             self.planners(top - i * (top - least) // points)
 

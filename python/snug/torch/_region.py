@@ -133,14 +133,15 @@ def beside(backend: Any, joint: Joint, args: Sequence[Any], device: torch.device
 
 
 def plan_region(backend: Any, joint: Joint, args: Sequence[Any], device: torch.device, allowance: Allowance, *, is_smallest: bool = False, hands_least: bool = False,
-                within: int | None = None) -> RegionPlan:
+                within: int | None = None, counted: tuple[Resident, int] | None = None) -> RegionPlan:
     """With `is_smallest` that of the smallest peak that is found; with `hands_least` that within the memory which hands least to the backward part, or the
-    smallest. `within`: what the planner may take where it is not `backend.memory`.
+    smallest. `within`: what the planner may take where it is not `backend.memory`. `counted`: what `beside` found,
+    where it is known.
 
     Raises DoesNotFit, with the proof, where no schedule is within the bytes that are left, or the update is not.
     """
     memory = backend.memory
-    resident, tangents = beside(backend, joint, args, device)
+    resident, tangents = counted or beside(backend, joint, args, device)
     problem = with_bases(with_prices_of_first_rank(joint.problem()), resident.total, tangents, allowance, memory)
     if resident.update_peak > memory:
         peak = max(resident.update_peak, smallest_report(problem, backend.effort)["peak_bytes"])

@@ -7,20 +7,20 @@ namespace snug::models {
 namespace {
 
 // The published networks of the second version, and one of BERT-tiny's size.
-struct Preset {
+struct AlbertPreset {
   const char* name;
   int64_t layers;
   int64_t hidden;
   int64_t heads;
 };
-constexpr Preset kPresets[] = {{"albert-tiny", 2, 128, 2},
-                               {"albert-base", 12, 768, 12},
-                               {"albert-large", 24, 1024, 16},
-                               {"albert-xlarge", 24, 2048, 16},
-                               {"albert-xxlarge", 12, 4096, 64}};
+constexpr AlbertPreset kAlbertPresets[] = {{"albert-tiny", 2, 128, 2},
+                                           {"albert-base", 12, 768, 12},
+                                           {"albert-large", 24, 1024, 16},
+                                           {"albert-xlarge", 24, 2048, 16},
+                                           {"albert-xxlarge", 12, 4096, 64}};
 
-std::optional<AlbertConfig> named_preset(const std::string& name) {
-  for (const Preset& preset : kPresets) {
+std::optional<AlbertConfig> albert_preset(const std::string& name) {
+  for (const AlbertPreset& preset : kAlbertPresets) {
     if (name != preset.name) continue;
     AlbertConfig config;
     config.num_hidden_layers = preset.layers;
@@ -53,7 +53,7 @@ class AlbertFamily final : public TransformerFamily<AlbertConfig> {
 
  private:
   [[nodiscard]] std::optional<AlbertConfig> find_preset(const RunConfig& run) const override {
-    return named_preset(run.model);
+    return albert_preset(run.model);
   }
   [[nodiscard]] AlbertConfig parse(std::string_view json, const std::string& file,
                                    std::vector<std::string>* ignored) const override {

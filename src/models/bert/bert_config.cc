@@ -9,7 +9,7 @@
 namespace snug::models {
 namespace {
 
-struct Preset {
+struct BertPreset {
   std::string_view name;
   int64_t layers;
   int64_t hidden;
@@ -18,10 +18,10 @@ struct Preset {
 }  // namespace
 
 std::optional<BertConfig> find_bert_preset(std::string_view name) {
-  static constexpr Preset kPresets[] = {{"bert-tiny", 2, 128},  {"bert-mini", 4, 256},
-                                        {"bert-small", 4, 512}, {"bert-medium", 8, 512},
-                                        {"bert-base", 12, 768}, {"bert-large", 24, 1024}};
-  for (const Preset& preset : kPresets) {
+  static constexpr BertPreset kBertPresets[] = {{"bert-tiny", 2, 128},  {"bert-mini", 4, 256},
+                                                {"bert-small", 4, 512}, {"bert-medium", 8, 512},
+                                                {"bert-base", 12, 768}, {"bert-large", 24, 1024}};
+  for (const BertPreset& preset : kBertPresets) {
     if (preset.name != name) continue;
     BertConfig config;
     config.num_hidden_layers = preset.layers;

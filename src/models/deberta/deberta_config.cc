@@ -14,7 +14,7 @@ namespace snug::models {
 namespace {
 
 // The published networks, and one of BERT-tiny's size.
-struct Preset {
+struct DebertaPreset {
   const char* name;
   int64_t words;
   int64_t layers;
@@ -22,16 +22,16 @@ struct Preset {
   int64_t heads;
   int64_t intermediate;
 };
-constexpr Preset kPresets[] = {{"deberta-v3-tiny", 32000, 2, 128, 2, 512},
-                               {"deberta-v3-xsmall", 128100, 12, 384, 6, 1536},
-                               {"deberta-v3-small", 128100, 6, 768, 12, 3072},
-                               {"deberta-v3-base", 128100, 12, 768, 12, 3072},
-                               {"deberta-v3-large", 128100, 24, 1024, 16, 4096},
-                               {"mdeberta-v3-base", 251000, 12, 768, 12, 3072},
-                               {"deberta-v2-xlarge", 128100, 24, 1536, 24, 6144}};
+constexpr DebertaPreset kDebertaPresets[] = {{"deberta-v3-tiny", 32000, 2, 128, 2, 512},
+                                             {"deberta-v3-xsmall", 128100, 12, 384, 6, 1536},
+                                             {"deberta-v3-small", 128100, 6, 768, 12, 3072},
+                                             {"deberta-v3-base", 128100, 12, 768, 12, 3072},
+                                             {"deberta-v3-large", 128100, 24, 1024, 16, 4096},
+                                             {"mdeberta-v3-base", 251000, 12, 768, 12, 3072},
+                                             {"deberta-v2-xlarge", 128100, 24, 1536, 24, 6144}};
 
 // Fields that ask for mathematics that this encoder does not have.
-void refuse_other_models(ConfigReader& reader) {
+void refuse_other_debertas(ConfigReader& reader) {
   if (const auto type = reader.find("model_type"); type && type->as_string() == "deberta") {
     type->fail("is \"deberta\": DeBERTa v1, whose attention is another, is not supported",
                "use DeBERTa v3 or v2, whose model_type is deberta-v2");
@@ -116,7 +116,7 @@ std::vector<std::string> position_types(const DebertaConfig& config) {
 }  // namespace
 
 std::optional<DebertaConfig> find_deberta_preset(std::string_view name) {
-  for (const Preset& preset : kPresets) {
+  for (const DebertaPreset& preset : kDebertaPresets) {
     if (name != preset.name) continue;
     DebertaConfig config;
     config.vocab_size = preset.words;
@@ -176,7 +176,7 @@ void validate(const DebertaConfig& config, const std::string& where) {
 DebertaConfig deberta_config_from_json(std::string_view json, const std::string& file,
                                        std::vector<std::string>* ignored) {
   ConfigReader reader(json, file);
-  refuse_other_models(reader);
+  refuse_other_debertas(reader);
   DebertaConfig config;
   read_layers(reader, config);
   reader.read_int("embedding_size", config.embedding_size, 1);

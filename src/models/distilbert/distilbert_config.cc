@@ -15,7 +15,7 @@ namespace {
 
 // Fields that ask for mathematics that this encoder does not have, and BERT's names for sizes,
 // which transformers takes for its own.
-void refuse_other_models(ConfigReader& reader) {
+void refuse_other_distilberts(ConfigReader& reader) {
   reader.require_text("model_type", "distilbert", "the model is not DistilBERT");
   reader.require_bool("sinusoidal_pos_embds", false, "fixed positions are not supported");
   reader.refuse_other_forms();
@@ -58,7 +58,7 @@ void validate(const DistilbertConfig& config, const std::string& where) {
 DistilbertConfig distilbert_config_from_json(std::string_view json, const std::string& file,
                                              std::vector<std::string>* ignored) {
   ConfigReader reader(json, file);
-  refuse_other_models(reader);
+  refuse_other_distilberts(reader);
   DistilbertConfig config;
   reader.read_int("vocab_size", config.vocab_size, 1);
   reader.read_int("dim", config.dim, 1);

@@ -7,7 +7,7 @@ namespace snug::models {
 namespace {
 
 // The published network, and one of BERT-tiny's size.
-std::optional<DistilbertConfig> named_preset(const std::string& name) {
+std::optional<DistilbertConfig> distilbert_preset(const std::string& name) {
   DistilbertConfig config;
   if (name == "distilbert-base") return config;
   if (name != "distilbert-tiny") return std::nullopt;
@@ -36,7 +36,7 @@ class DistilbertFamily final : public TransformerFamily<DistilbertConfig> {
 
  private:
   [[nodiscard]] std::optional<DistilbertConfig> find_preset(const RunConfig& run) const override {
-    return named_preset(run.model);
+    return distilbert_preset(run.model);
   }
   [[nodiscard]] DistilbertConfig parse(std::string_view json, const std::string& file,
                                        std::vector<std::string>* ignored) const override {

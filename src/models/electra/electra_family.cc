@@ -7,20 +7,20 @@ namespace snug::models {
 namespace {
 
 // The published networks, and one of BERT-tiny's size.
-struct Preset {
+struct ElectraPreset {
   const char* name;
   int64_t layers;
   int64_t embedding;
   int64_t hidden;
   int64_t heads;
 };
-constexpr Preset kPresets[] = {{"electra-tiny", 2, 64, 128, 2},
-                               {"electra-small", 12, 128, 256, 4},
-                               {"electra-base", 12, 768, 768, 12},
-                               {"electra-large", 24, 1024, 1024, 16}};
+constexpr ElectraPreset kElectraPresets[] = {{"electra-tiny", 2, 64, 128, 2},
+                                             {"electra-small", 12, 128, 256, 4},
+                                             {"electra-base", 12, 768, 768, 12},
+                                             {"electra-large", 24, 1024, 1024, 16}};
 
-std::optional<ElectraConfig> named_preset(const std::string& name) {
-  for (const Preset& preset : kPresets) {
+std::optional<ElectraConfig> electra_preset(const std::string& name) {
+  for (const ElectraPreset& preset : kElectraPresets) {
     if (name != preset.name) continue;
     ElectraConfig config;
     config.num_hidden_layers = preset.layers;
@@ -53,7 +53,7 @@ class ElectraFamily final : public TransformerFamily<ElectraConfig> {
 
  private:
   [[nodiscard]] std::optional<ElectraConfig> find_preset(const RunConfig& run) const override {
-    return named_preset(run.model);
+    return electra_preset(run.model);
   }
   [[nodiscard]] ElectraConfig parse(std::string_view json, const std::string& file,
                                     std::vector<std::string>* ignored) const override {

@@ -15,10 +15,6 @@ namespace {
 
 constexpr double kEmbeddingDeviation = 0.1;
 
-bool ends_with(const std::string& text, std::string_view end) {
-  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
-}
-
 // The sum over the tokens that are there, divided by their number; by 1 in a row without tokens.
 ValueId mean_of(GraphBuilder& b, ValueId sum, ValueId is_there) {
   const ValueId count = reduce_sum(b, is_there, {1}, true);
@@ -65,7 +61,7 @@ SequenceModel build_mlp_classifier(GraphBuilder& builder, const MlpConfig& confi
 }
 
 InitRule mlp_init_rule(const MlpConfig& config, const std::string& parameter, const Shape& shape) {
-  if (ends_with(parameter, ".bias")) return {};
+  if (parameter.ends_with(".bias")) return {};
   if (parameter == "embeddings.weight")
     return {.deviation = kEmbeddingDeviation, .zero_row = config.pad_token_id};
   const double gain = parameter == "classifier.weight" ? 1 : 2;

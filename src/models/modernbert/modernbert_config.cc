@@ -17,7 +17,7 @@ namespace {
 constexpr const char* kLocal = "sliding_attention";
 constexpr const char* kGlobal = "full_attention";
 
-void refuse_other_models(ConfigReader& reader) {
+void refuse_other_modernberts(ConfigReader& reader) {
   reader.require_text("model_type", "modernbert", "the model is not ModernBERT");
   reader.require_text("position_embedding_type", "absolute", "positions are rotary here");
   reader.refuse_other_forms();
@@ -149,7 +149,7 @@ void validate(const ModernbertConfig& config, const std::string& where) {
 ModernbertConfig modernbert_config_from_json(std::string_view json, const std::string& file,
                                              std::vector<std::string>* ignored) {
   ConfigReader reader(json, file);
-  refuse_other_models(reader);
+  refuse_other_modernberts(reader);
   ModernbertConfig config;
   reader.read_int("vocab_size", config.vocab_size, 1);
   reader.read_int("hidden_size", config.hidden_size, 1);

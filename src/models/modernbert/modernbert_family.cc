@@ -7,7 +7,7 @@ namespace snug::models {
 namespace {
 
 // The published networks, and one of BERT-tiny's size with layers of both kinds.
-std::optional<ModernbertConfig> named_preset(const std::string& name) {
+std::optional<ModernbertConfig> modernbert_preset(const std::string& name) {
   ModernbertConfig config;
   if (name == "modernbert-base") return config;
   if (name == "modernbert-large") {
@@ -43,7 +43,7 @@ class ModernbertFamily final : public TransformerFamily<ModernbertConfig> {
 
  private:
   [[nodiscard]] std::optional<ModernbertConfig> find_preset(const RunConfig& run) const override {
-    return named_preset(run.model);
+    return modernbert_preset(run.model);
   }
   [[nodiscard]] ModernbertConfig parse(std::string_view json, const std::string& file,
                                        std::vector<std::string>* ignored) const override {

@@ -127,10 +127,6 @@ class ResnetGraph {
   SequenceModel model_;
 };
 
-bool ends_with(const std::string& text, std::string_view end) {
-  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
-}
-
 }  // namespace
 
 SequenceModel build_resnet_classifier(GraphBuilder& builder, const ResnetConfig& config,
@@ -142,8 +138,8 @@ SequenceModel build_resnet_classifier(GraphBuilder& builder, const ResnetConfig&
 }
 
 InitRule resnet_init_rule(const ResnetConfig&, const std::string& parameter, const Shape& shape) {
-  if (ends_with(parameter, ".running_var")) return {.constant = 1};
-  if (ends_with(parameter, ".bias") || ends_with(parameter, ".running_mean")) return {};
+  if (parameter.ends_with(".running_var")) return {.constant = 1};
+  if (parameter.ends_with(".bias") || parameter.ends_with(".running_mean")) return {};
   if (shape.size() == 1) return {.constant = 1};  // a norm's weight
   const auto fan_in = static_cast<double>(shape[1]);
   if (shape.size() == 2) return {.deviation = std::sqrt(1 / (3 * fan_in))};

@@ -7,7 +7,7 @@ namespace snug::models {
 namespace {
 
 // The published networks, and one of BERT-tiny's size.
-struct Preset {
+struct RobertaPreset {
   const char* name;
   const char* model_type;
   int64_t words;
@@ -15,15 +15,16 @@ struct Preset {
   int64_t hidden;
   int64_t heads;
 };
-constexpr Preset kPresets[] = {{"roberta-tiny", "roberta", 50265, 2, 128, 2},
-                               {"distilroberta-base", "roberta", 50265, 6, 768, 12},
-                               {"roberta-base", "roberta", 50265, 12, 768, 12},
-                               {"roberta-large", "roberta", 50265, 24, 1024, 16},
-                               {"xlm-roberta-base", "xlm-roberta", 250002, 12, 768, 12},
-                               {"xlm-roberta-large", "xlm-roberta", 250002, 24, 1024, 16}};
+constexpr RobertaPreset kRobertaPresets[] = {
+    {"roberta-tiny", "roberta", 50265, 2, 128, 2},
+    {"distilroberta-base", "roberta", 50265, 6, 768, 12},
+    {"roberta-base", "roberta", 50265, 12, 768, 12},
+    {"roberta-large", "roberta", 50265, 24, 1024, 16},
+    {"xlm-roberta-base", "xlm-roberta", 250002, 12, 768, 12},
+    {"xlm-roberta-large", "xlm-roberta", 250002, 24, 1024, 16}};
 
-std::optional<RobertaConfig> named_preset(const std::string& name) {
-  for (const Preset& preset : kPresets) {
+std::optional<RobertaConfig> roberta_preset(const std::string& name) {
+  for (const RobertaPreset& preset : kRobertaPresets) {
     if (name != preset.name) continue;
     RobertaConfig config;
     config.model_type = preset.model_type;
@@ -63,7 +64,7 @@ class RobertaFamily final : public TransformerFamily<RobertaConfig> {
 
  private:
   [[nodiscard]] std::optional<RobertaConfig> find_preset(const RunConfig& run) const override {
-    return named_preset(run.model);
+    return roberta_preset(run.model);
   }
   [[nodiscard]] RobertaConfig parse(std::string_view json, const std::string& file,
                                     std::vector<std::string>* ignored) const override {
