@@ -81,6 +81,9 @@ class Handle:
         self.address = address
         self.kept = kept
 
+    def __reduce__(self) -> Any:
+        raise TypeError("an object of the library is neither copied nor pickled: it is memory of this process, which a copy would free again")
+
     def __del__(self) -> None:
         if _loaded is not None:
             _loaded.snug_release(self.address)

@@ -1,4 +1,5 @@
 """Wrong uses of networks and sessions in Python: each is one clear exception, none a crash, and the session works on."""
+import copy
 import gc
 import mmap
 import os
@@ -139,6 +140,12 @@ class Misuse(unittest.TestCase):
             ("bad_config", "is no length", lambda: plan.summands("long")), (AttributeError, "no 'speed'", lambda: plan.report.speed), ("io", "", lambda: plan.save("/no/such/folder/plan")),
             ("unsupported", "is not written", lambda: snug.Session(small, **OPTIONS).plan.save("plan")),
         ])
+
+    def test_objects_of_the_library_are_not_copied(self):
+        plan = snug.SessionPlan(small, **OPTIONS)
+        self.refuse([(TypeError, "neither copied nor pickled", lambda each=each, work=work: work(each))
+                     for each in (snug.Cancel(), snug.Machine(threads=1), plan, {"cancel": snug.Cancel()}) for work in (copy.deepcopy, pickle.dumps)])
+        self.assertIs(copy.copy(plan)._handle, plan._handle)
 
     def test_rows_and_arrays_that_are_none(self):
         session = snug.Session(small, **OPTIONS)
