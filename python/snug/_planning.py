@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import json
+import numbers
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
 from ._config import Config
 from ._config import options_of as config_options
+from ._errors import Error
 from ._native import Handle, do, library, make, options_array, result_of
 from ._network import Network
 from ._plan import Plan
@@ -16,6 +18,9 @@ from ._session import Given, Session, SessionPlan, TensorInfo, tensor_infos
 
 if TYPE_CHECKING:
     from ._session_options import Options
+
+
+_MAX_ROWS = 2**31 - 1  # of a batch, as of a session
 
 
 def _asked(network: Network, verb: str, options: Mapping[str, Any], **of_verb: str) -> Any:
@@ -68,7 +73,9 @@ def gradients(ys: Network, xs: Sequence[str] = (), checkpoints: str | Sequence[s
 
 def splits_of(batch_rows: int) -> list[int]:
     """The numbers of rows that a batch may be split into, largest first."""
-    return do(None, "splits_of", {".batch_rows": str(batch_rows)})
+    if not isinstance(batch_rows, numbers.Integral) or not 1 <= batch_rows <= _MAX_ROWS:
+        raise Error("bad_config", "batch_rows", f"{batch_rows!r} rows are no batch", f"give a whole number from 1 to {_MAX_ROWS}")
+    return do(None, "splits_of", {".batch_rows": str(int(batch_rows))})
 
 
 def every_combination(lengths: Mapping[str, Sequence[int]]) -> list[dict[str, int]]:

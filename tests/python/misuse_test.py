@@ -136,6 +136,7 @@ class Misuse(unittest.TestCase):
             ("bad_config", "no lever", lambda: snug.plan_levers(small, ["bf61"], **OPTIONS)), ("bad_config", "no text", lambda: snug.plan_levers(small, [3], **OPTIONS)),
             ("bad_config", "no_such", lambda: snug.gradients(small, ["no_such"], **OPTIONS)), ("bad_config", "checkpoints", lambda: snug.gradients(small, [], "often", **OPTIONS)),
             ("bad_config", "checkpoints", lambda: snug.gradients(small, [], [], **OPTIONS)), ("bad_config", "", lambda: snug.every_combination({"a": []})),
+            ("bad_config", "no batch", lambda: snug.splits_of(0)), ("bad_config", "no batch", lambda: snug.splits_of(np.int64(-2))),
             ("bad_config", "no length", lambda: snug.every_combination({"a": ["b"]})), ("bad_config", "model", lambda: snug.model_network(model="bert-tny")),
             ("bad_config", "is no length", lambda: plan.summands("long")), (AttributeError, "no 'speed'", lambda: plan.report.speed), ("io", "", lambda: plan.save("/no/such/folder/plan")),
             ("unsupported", "is not written", lambda: snug.Session(small, **OPTIONS).plan.save("plan")),
