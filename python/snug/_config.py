@@ -17,8 +17,29 @@ def _refuse(key: str, value: Any) -> Error:
     return Error("bad_config", key, message, "give a text, a number, a truth value, or a list of them")
 
 
+def _is_numpys(value: Any) -> bool:
+    """A number or an array of numpy, or what is like one."""
+    return hasattr(value, "tolist") and hasattr(value, "dtype")
+
+
+def _plain(value: Any) -> Any:
+    if not _is_numpys(value):
+        raise TypeError(f"{type(value).__name__} is neither text nor number")
+    return value.tolist()
+
+
+def json_of(key: str, value: Any) -> str:
+    """As JSON, numbers and arrays of numpy in it, too."""
+    try:
+        return json.dumps(value, default=_plain)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise Error("bad_config", key, f"is no JSON: {error}", "give texts, numbers, truth values, and lists and dicts of them") from None
+
+
 def text_of(key: str, value: Any) -> str:
     """A value as the command line has it."""
+    if _is_numpys(value):  # some are Python's numbers, too
+        value = value.tolist()
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
@@ -26,16 +47,13 @@ def text_of(key: str, value: Any) -> str:
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     if isinstance(value, Mapping):
-        return json.dumps(value)
+        return json_of(key, value)
     if isinstance(value, (list, tuple)):
         if any(isinstance(each, (Mapping, list, tuple)) for each in value):
-            return json.dumps(list(value))
+            return json_of(key, list(value))
         return ",".join(text_of(key, each) for each in value)
-    # Numbers of numpy, too.
-    if hasattr(value, "item") and not isinstance(value, (int, float)):
-        value = value.item()
     if isinstance(value, (int, float)):
-        return repr(value)
+        return repr(float(value) if isinstance(value, float) else int(value))
     raise _refuse(key, value)
 
 

@@ -8,7 +8,7 @@ import numbers
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
-from ._config import Config
+from ._config import Config, json_of
 from ._config import options_of as config_options
 from ._errors import Error
 from ._native import Handle, do, library, make, options_array, result_of
@@ -80,7 +80,7 @@ def splits_of(batch_rows: int) -> list[int]:
 
 def every_combination(lengths: Mapping[str, Sequence[int]]) -> list[dict[str, int]]:
     """A program for each combination of these: {"source": [8, 16], "target": [8, 16]} has four. The longest of all comes last."""
-    return do(None, "every_combination", {".lengths": json.dumps({name: list(sizes) for name, sizes in lengths.items()})})
+    return do(None, "every_combination", {".lengths": json_of("lengths", {name: list(sizes) for name, sizes in lengths.items()})})
 
 
 def model_network(config: Config = None, **keys: Any) -> Network:

@@ -2,12 +2,12 @@
 """Rows into a session and outputs out of it: arrays where they are, or a source that writes rows where they are asked for."""
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from . import _callbacks
 from ._arrays import array_at, copy_of, described, elements_of, shape_of
+from ._config import json_of
 from ._errors import Error
 from ._native import Data, Fill, Handle, Sink
 
@@ -78,7 +78,7 @@ def data_of(rows: Any, length: Lengths | None, options: dict[str, str], handle: 
     else:
         raise TypeError(f"rows are {{input: array}} or a snug.RowSource, not a {type(rows).__name__}")
     if length is not None:
-        options[".length"] = json.dumps(length)
+        options[".length"] = json_of("length", length)
     return data, kept
 
 
@@ -89,7 +89,7 @@ def _take_source(rows: RowSource, data: Data, options: dict[str, str], handle: H
     data.array_count = len(named)
     data.fill = Fill(lambda _context, slots, count: _filled(rows, slots, count, handle))
     if rows.total_weights:
-        options[".total_weights"] = json.dumps(dict(rows.total_weights))
+        options[".total_weights"] = json_of("total_weights", dict(rows.total_weights))
     return kept
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
 from . import _callbacks
 from ._arrays import array_at, described, elements_of
-from ._config import text_of
+from ._config import json_of, text_of
 from ._errors import Error
 from ._library import _EVENT
 from ._native import Data, Handle, do, make
@@ -102,7 +102,7 @@ def options_of(given: Mapping[str, Any]) -> dict[str, str]:
         if value is None:
             continue
         if name in _LISTS:
-            value = json.dumps(value if isinstance(value, Mapping) else list(value))
+            value = json_of(name, value if isinstance(value, Mapping) else list(value))
         options[name] = text_of(name.lstrip("."), value)
     return options
 
@@ -191,7 +191,7 @@ class SessionPlan:
 
     def summands(self, length: Lengths | None = None) -> float:
         """Over all ops of the training program for rows of this length, how many numbers an element of the output is the sum of."""
-        return do(self._handle, "summands", {} if length is None else {".length": json.dumps(length)})
+        return do(self._handle, "summands", {} if length is None else {".length": json_of("length", length)})
 
 
 class Session:

@@ -178,7 +178,7 @@ class Sessions(unittest.TestCase):
                       dict(lr_scheduler_type="polynomial", lr_scheduler_kwargs={"power": 2}, max_steps=5), dict(draw_numbering="building"), dict(memory=1 << 25),
                       dict(memory="30%"), dict(loss_scale="dynamic"), dict(precision_overrides=[{"match": "out", "dtype": "bfloat16"}]), dict(has_initial_values=False),
                       dict(fusion="off"), dict(fusion_overrides=[{"match": "*", "level": "off"}]),
-                      dict(lora={"match": "hidden.weight", "r": 2}), dict(seed=np.int64(3)), dict(learning_rate=np.float32(0.25)), dict(process_bytes=1 << 20)):
+                      dict(lora={"match": "hidden.weight", "r": 2}), dict(process_bytes=1 << 20)):
             snug.Session(digits, **{**OPTIONS, **given}).step(batch())
         session = snug.Session(digits, **OPTIONS, fp16=True)
         self.assertTrue(session.has_dynamic_loss_scale)
@@ -187,6 +187,17 @@ class Sessions(unittest.TestCase):
         self.assertEqual(snug.Session(digits, **OPTIONS).step(batch(), learning_rate=0.125).learning_rate, 0.125)
         still = snug.Session(digits, **OPTIONS)
         self.assertEqual(still.step(batch(), is_skipped=True).loss, still.step(batch()).loss)
+
+    def test_numbers_and_arrays_of_numpy_are_options(self):
+        for given, plain in ((dict(seed=np.int64(3)), dict(seed=3)), (dict(learning_rate=np.float32(0.25)), dict(learning_rate=0.25)),
+                             (dict(learning_rate=np.float64(0.1)), dict(learning_rate=0.1)), (dict(memory=np.float64(1 << 25)), dict(memory=1 << 25)),
+                             (dict(bf16=np.bool_(True)), dict(bf16=True)), (dict(freeze=np.array(["hidden.*"])), dict(freeze=["hidden.*"])),
+                             (dict(freeze=np.array(["hidden.weight", "hidden.bias"])), dict(freeze=["hidden.weight", "hidden.bias"])),
+                             (dict(optim_args={"beta1": np.float32(0.5)}), dict(optim_args={"beta1": 0.5})),
+                             (dict(lora={"match": "hidden.weight", "r": np.int64(2)}), dict(lora={"match": "hidden.weight", "r": 2}))):
+            self.assertEqual(*(snug.Session(digits, **{**OPTIONS, **each}).step(batch()) for each in (given, plain)))
+        self.assertEqual(snug.every_combination({"a": np.array([2, 4])}), snug.every_combination({"a": [2, 4]}))
+        self.assertEqual(snug.plan(model="bert-tiny", learning_rate=np.float64(0.1), bf16=np.bool_(True), memory=np.float64(1 << 30)).model, "bert-tiny")
 
     def test_stops(self):
         flag = snug.Cancel()
@@ -358,6 +369,8 @@ class FromRows(unittest.TestCase):
         one, other, third = (snug.Session(sums, **options) for _ in range(3))
         found = one.step(rows, length={"words": 6})
         self.assertEqual(other.step(Source(rows, {"words": 6})), found)
+        others = snug.Session(sums, **{**options, "lengths": np.array([{"words": np.int64(4)}, {"words": 8}])})
+        self.assertEqual(others.step(rows, length={"words": np.int32(6)}), found)
 
         class Weighed(Source):
             total_weights = {"weight": 4.0}
