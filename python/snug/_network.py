@@ -193,6 +193,10 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"a {type(value).__name__} is no attribute of a network")
 
 
+def _is_whole_in_f32(value: Any) -> bool:
+    return -(2**31) <= value < 2**31 and value == int(value) == ctypes.c_float(value).value
+
+
 class NetworkBuilder:
     """What a network's function is given. Every error names the scope or the value that it is about."""
 
@@ -234,6 +238,11 @@ class NetworkBuilder:
             return value
         if not isinstance(value, numbers.Real):
             return None
+        # It is made as f32 and cast.
+        if like.dtype != "f32" and value not in (0, 1) and not (like.dtype == "i32" and _is_whole_in_f32(value)):
+            fix = "give a whole number within 16777216 of 0, cast the other to f32, or feed the number as an input"
+            raise Error("invalid_graph", "constant", f"{value} is compared or joined with {like.dtype}, and is none that f32 holds",
+                        "give true or false" if like.dtype == "bool" else fix)
         constant = self.fill(float(value), [])
         return constant if like.dtype == "f32" else self._tensor("cast", [constant], to=like.dtype)
 

@@ -74,6 +74,7 @@ class Building(unittest.TestCase):
             "greater": (lambda b, x, z: ops.cast(x > 1, "f32") + ops.cast(1 >= z, "f32"), (x > 1).astype(float) + (1 >= z)),
             "equal": (lambda b, x, z: ops.cast(x == x, np.float32) - ops.cast(x != z, np.float32), 1.0 - (x != z)),
             "equal i32": (lambda b, ids: ops.cast(ids == 2, "f32"), (ids == 2).astype(float)),
+            "numbers beside i32": (lambda b, ids: ops.cast(ops.where(ids > -(2 ** 31), ids < 3.0, True), "f32") + ops.cast(ids == (1 << 24) + 2, "f32"), (ids < 3).astype(float)),
             "transpose": (lambda b, x, z: ops.transpose(x, [0, 2, 1]), x.transpose(0, 2, 1)),
             "reshape": (lambda b, x, z: ops.reshape(x, [b.rows, 6]), x.reshape(4, 6)),
             "slice": (lambda b, x, z: ops.slice(x, 1, 1, 3), x[:, 1:3]), "pad": (lambda b, x, z: ops.pad(x, 1, 2, 1), np.pad(x, ((0, 0), (2, 1), (0, 0)))),
