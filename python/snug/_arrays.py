@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -46,8 +47,13 @@ class Elements(NamedTuple):
 
 
 def _view_of(name: str, value: Any) -> memoryview:
+    masked = sys.modules.get("numpy.ma")
+    if masked is not None and masked.is_masked(value):
+        raise Error("bad_data", name, "some of its elements are masked, which nothing here knows", "give x.filled(0), and the mask as an input of its own")
     try:
         return memoryview(value)
+    except ValueError as error:  # numpy, of times and the like
+        raise Error("bad_data", name, f"its elements cannot be read: {error}", "give float32, int32 or bool") from None
     except TypeError:
         if not hasattr(value, "__dlpack__"):
             raise TypeError(f"'{name}' is a {type(value).__name__}, which has no elements in memory: give an array (numpy, PyTorch, array.array)") from None

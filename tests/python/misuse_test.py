@@ -180,6 +180,8 @@ class Misuse(unittest.TestCase):
                     self._fill(slot)
 
         self.refuse([
+            ("bad_data", "cannot be read", step(with_x(np.zeros((ROWS, WIDTH), "M8[s]")))), ("bad_data", "masked", step(with_x(np.ma.masked_less(good, 1)))),
+            ("bad_data", "masked", lambda: session.write("out.weight", np.ma.masked_less(np.ones((1, WIDTH), np.float32), 2))),
             ("bad_data", "there are none", step({})), (TypeError, "snug.RowSource", step(None)), (TypeError, "snug.RowSource", step([good])), (TypeError, "snug.RowSource", step(good)),
             ("bad_data", "t", step({"x": good})), ("bad_data", "y", step({**rows(), "y": good})), ("bad_data", "float64", step(with_x(good.astype(float)))),
             ("bad_data", "float16", step(with_x(good.astype(np.float16)))), ("bad_data", "int64", step(with_x(good.astype(int)))), ("bad_data", "the input is f32", step(with_x(good.astype(np.int32)))),
