@@ -63,6 +63,8 @@ def own_files() -> frozenset[str]:
 
 def text_bytes(where: str, text: str) -> bytes:
     """As C takes it."""
+    if not isinstance(text, str):
+        raise Error("bad_config", where, f"{text!r} is no text", "give a name")
     try:
         found = text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:

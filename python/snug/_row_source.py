@@ -65,7 +65,7 @@ def data_of(rows: Any, length: Lengths | None, options: dict[str, str], handle: 
     if isinstance(rows, Mapping):
         found = {name: elements_of(name, value) for name, value in rows.items()}
         first = next(iter(found.values()), None)
-        if first is None or not first.shape:
+        if first is None or not first.shape or first.shape[0] == 0:
             raise Error("bad_data", "rows", "there are none", "give {input: array}, whose first axis is that of the rows")
         data.rows = first.shape[0]
         data.arrays, kept = described(found)

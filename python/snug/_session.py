@@ -407,8 +407,10 @@ class Session:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Writes all weights and buffers from arrays (numpy, PyTorch) of float32. Names that are missing or too many are
         Error{bad_data}, by name, before anything is written."""
+        if not isinstance(state, Mapping):
+            raise TypeError(f"a state is {{name: array}}, not a {type(state).__name__}")
         weights = {tensor.name: tensor for tensor in self._weights()}
-        missing, surplus = sorted(weights.keys() - state.keys()), sorted(state.keys() - weights.keys())
+        missing, surplus = sorted(weights.keys() - state.keys()), sorted(map(str, state.keys() - weights.keys()))
         if missing or surplus:
             said = [f"{what}: {', '.join(names)}" for what, names in (("missing", missing), ("not the network's", surplus)) if names]
             raise Error("bad_data", "state", "; ".join(said), "give exactly the weights and buffers of tensors()")
