@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from ._columns import columns_to_write
+from ._columns import columns_to_write, refuse_twice
 
 # What is held at a time of what is written.
 _BATCH_ROWS = 1000
@@ -47,12 +47,13 @@ def files_of(value: Any) -> list[str] | None:
     return files
 
 
-def write(value: Any, path: str, keys: Mapping[str, Any] | None) -> int:
+def write(key: str, value: Any, path: str, keys: Mapping[str, Any] | None) -> int:
     """Writes the columns that a run of these keys reads, and says how many rows there are."""
     import pyarrow
 
     names = value.column_names if not _is_dataset(value) else value.format["columns"]
     kept = list(columns_to_write(names, keys))
+    refuse_twice(key, kept)
     count = 0
     writer = None
     with open(path, "wb") as file:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from ._errors import Error
+
 _USUAL = {"text_column": "text", "text_pair_column": "", "label_column": "label", "weight_column": ""}
 _NEEDED = ("text_column", "text_pair_column", "weight_column")
 
@@ -18,3 +20,10 @@ def columns_to_write(names: Collection[str], keys: Mapping[str, Any] | None) -> 
     if any(given[key] and given[key] not in names for key in _NEEDED):
         return names
     return [name for name in names if name in given.values()]
+
+
+def refuse_twice(key: str, names: Collection[str]) -> None:
+    """Of two columns of one name nobody knows which is meant."""
+    twice = [name for i, name in enumerate(names) if name in list(names)[:i]]
+    if twice:
+        raise Error("bad_data", key, f"two columns are called '{twice[0]}'", "give each a name of its own")

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from . import _arrow
-from ._columns import columns_to_write
+from ._columns import columns_to_write, refuse_twice
 from ._errors import DoesNotFit, Error
 
 FILE_KEYS = ("train_file", "validation_file", "test_file")
@@ -29,6 +29,7 @@ def _rows_of(key: str, value: Any, keys: Mapping[str, Any] | None) -> Iterator[M
         yield from value.select(columns_to_write(value.columns, keys)).iter_rows(named=True)
     elif hasattr(value, "iloc") and hasattr(value, "columns"):  # pandas
         names = [str(name) for name in value.columns]
+        refuse_twice(key, columns_to_write(names, keys))
         for row in value.itertuples(index=False, name=None):
             yield dict(zip(names, row))
     elif isinstance(value, Iterable) and not isinstance(value, (str, bytes, Mapping)):  # lists, generators, streamed datasets
@@ -73,7 +74,7 @@ def _write(key: str, value: Any, file: Any, keys: Mapping[str, Any] | None) -> N
 
 
 def _write_columns(key: str, value: Any, path: str, keys: Mapping[str, Any] | None) -> None:
-    if _arrow.write(value, path, keys) == 0:
+    if _arrow.write(key, value, path, keys) == 0:
         raise Error("bad_data", key, "has no rows")
 
 

@@ -16,6 +16,10 @@ try:
 except ImportError:
     np = None
 try:
+    import pyarrow
+except ImportError:
+    pyarrow = None
+try:
     import pandas
 except ImportError:
     pandas = None
@@ -166,7 +170,17 @@ class WrongUses(unittest.TestCase):
         self.of_columns(frame.assign(text=pandas.to_datetime(["2020-01-01", "2020-01-02"])), "Timestamp")
         self.of_columns(frame.assign(label=[1 + 2j, 1]), "complex")
         self.of_columns(frame["text"], "not a dict")
+        self.of_columns(frame[["text", "text", "label"]], "two columns are called 'text'")
+        self.of_columns(frame.assign(**{"0": "a"}).rename(columns={"0": 0, "label": "0"}), "two columns are called '0'", label_column="0")
+        snug.inspect(TINY, train_file=frame.assign(a=1, b=2).set_axis(["text", "label", "c", "c"], axis=1))
         self.wrong(snug.solve.placement, frame)
+
+    def test_tables(self):
+        if pyarrow is None:
+            common.not_run(self, "pyarrow is not installed")
+        texts = pyarrow.array(["a b", "b"])
+        self.of_columns(pyarrow.table([texts, texts, texts], names=["text", "text", "label"]), "two columns are called 'text'")
+        snug.inspect(TINY, train_file=pyarrow.table([texts] * 4, names=["text", "label", "c", "c"]))
 
     def test_the_planner(self):
         problem = {"storages": [{"id": "a", "bytes": 8}], "ops": [{"id": "f", "cost": 1, "inputs": [], "outputs": ["a"]}]}
