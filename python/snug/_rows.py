@@ -45,6 +45,8 @@ def _plain(key: str, row: int, name: str, value: Any) -> Any:
     if value is None or isinstance(value, (str, bool, int)):
         return value
     if isinstance(value, float):
+        if math.isinf(value):
+            raise Error("bad_data", f"{key}:{row + 1}", f"the column '{name}' is {value}", "give a number that is finite, or none")
         return None if math.isnan(value) else value  # how frames say that nothing is there
     if isinstance(value, (list, tuple)):
         return [_plain(key, row, name, each) for each in value]
@@ -67,7 +69,10 @@ def _write(key: str, value: Any, file: Any, keys: Mapping[str, Any] | None) -> N
             plain = {str(name): _plain(key, count, str(name), row[name]) for name in columns_to_write(row, keys)}
         except RecursionError:
             raise Error("bad_data", f"{key}:{count + 1}", "a column holds itself") from None
-        file.write(json.dumps(plain, ensure_ascii=False, allow_nan=False) + "\n")
+        try:
+            file.write(json.dumps(plain, ensure_ascii=False, allow_nan=False) + "\n")
+        except UnicodeEncodeError:
+            raise Error("bad_data", f"{key}:{count + 1}", "a text has half of a surrogate pair", "give text that UTF-8 can hold") from None
         count += 1
     if count == 0:
         raise Error("bad_data", key, "has no rows")

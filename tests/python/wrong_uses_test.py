@@ -134,7 +134,7 @@ class WrongUses(unittest.TestCase):
                            (iter([]), "has no rows"), ([1], "not a dict"), ([None], "not a dict"), ([right, "x"], "not a dict"), ([[1, 2]], "not a dict"), ([()], "not a dict"),
                            ([{"text": object(), "label": "x"}], "'text'"), ([{"text": b"x", "label": "x"}], "bytes"), ([{"text": {1, 2}, "label": "x"}], "set"),
                            ([{"text": 1j, "label": "x"}], "complex"), ([{"text": [b"x"], "label": "x"}], "bytes"), ([{"text": datetime.date(2020, 1, 1), "label": "x"}], "date"),
-                           ([{"text": INF, "label": "x"}], ""), ([{"text": "a\ud800", "label": "x"}], ""), ([{"label": "x"}], "text"), ([{"txt": "a", "label": "x"}], "text"),
+                           ([{"text": "a", "label": INF}], "[train_file:1] the column 'label' is inf"), ([right, {"text": "a\ud800", "label": "x"}], "[train_file:2] a text has half"), ([{"label": "x"}], "text"), ([{"txt": "a", "label": "x"}], "text"),
                            ([{"text": "a"}], ""), ([right, {"text": "a"}], ""), ([{"text": None, "label": "x"}], ""), ([{"text": NAN, "label": NAN}], ""),
                            ([{"text": ["a"], "label": "x"}], ""), ([{"text": {"a": 1}, "label": "x"}], "text"), ([{"text": "a", "label": {"a": 1}}], "label"),
                            ([{"text": "a", "label": [["x"]]}], "label"), ([{}], ""), ([{1: "a", 2: "x"}], "text"), ([{"text": 3, "label": "x"}], ""), (Strange(), ""), (["a"] * 3, "a")):
