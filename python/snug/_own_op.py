@@ -16,6 +16,8 @@ from ._network import NetworkBuilder, Tensor, TensorType, builder_of
 
 Types = Sequence[TensorType]
 
+_LEAST_ADDRESS = 1 << 16  # Linux maps nothing below
+
 
 def _type_of(op: str, value: Any) -> dict[str, Any]:
     if not isinstance(value, TensorType):
@@ -68,6 +70,8 @@ class Op:
         self._ask = Ask(self._answer)
         self._kernel: Any = None
         self._address = kernel if isinstance(kernel, int) else 0
+        if isinstance(kernel, int) and (isinstance(kernel, bool) or not _LEAST_ADDRESS <= kernel < 2**63):
+            raise Error("bad_config", name, f"{kernel} is no address of a kernel", "give a function of arrays, or that of C code: numba's cfunc(...).address")
         if not isinstance(kernel, int):
             if not callable(kernel):
                 raise TypeError(f"the kernel of '{name}' is a function or an address, not a {type(kernel).__name__}")

@@ -239,6 +239,8 @@ class Misuse(unittest.TestCase):
         self.refuse([
             (TypeError, "a function or an address", lambda: op(kernel="mine")), ("bad_config", "give inputs, then y", lambda: snug.op(lambda x: x)), ("bad_config", "has no default", lambda: snug.op(lambda x, y, *, k: None)),
             ("bad_config", "one of the two", lambda: op(backward=copy)), ("bad_config", "a gradient already", lambda: op().gradient(copy)), ("bad_config", "omit it", lambda: op(differentiable=["x"])),
+            ("bad_config", "no address", lambda: snug.Op("mine", True, inputs=["x"])), ("bad_config", "no address", lambda: snug.Op("mine", -1, inputs=["x"])),
+            ("bad_config", "no address", lambda: snug.Op("mine", copy, inputs=["x"], backward=1)),
             (ValueError, "", lambda: snug.Op("mine", copy, inputs=["x"], backward=copy, differentiable=["z"])), ("bad_config", "a number or a truth value", used(op(attributes={"k": "text"}))),
             ("bad_config", "there is an op of this name", used(snug.Op("relu", copy, inputs=["x"]))), ("bad_config", "has no name", used(snug.Op("", copy, inputs=["x"]))),
             ("bad_config", "no inputs", used(op(inputs=[]))), ("invalid_graph", "no_such", used(op(), lambda x: x.builder.op1("no_such", [x]))), ("unsupported", "gives no gradient", used(op(gradient=None))),
