@@ -379,6 +379,29 @@ class OwnOps(unittest.TestCase):
             for name, value in wanted.state_dict().items():
                 np.testing.assert_array_equal(value, session.read(name), err_msg=name)
 
+    def test_a_kernel_that_does_not_write_its_output_is_refused(self):
+        def bound(x, y):
+            y = 2 * x  # noqa: F841: what is asked
+
+        def first_only(x, y, z):
+            y[...] = x
+
+        def empty_too(x, y, z):
+            y[...], z[...] = x, 0
+
+        gradient = dict(inputs=["x"], gradient=lambda *tensors: tensors[-1])
+        refused(self, "bad_config", "does not write 'y'", lambda: self.learned(network_with(op := snug.Op("bound", bound, **gradient), lambda x: op(x))))
+        for kernel in (first_only, empty_too):
+            def learn(kernel=kernel):
+                op = snug.Op("two", kernel, inputs=["x"], outputs=["y", "z"], shapes=lambda x: [x, snug.TensorType("i32", (x.shape[0],))], gradient=lambda x, y, z, dy, dz: dy)
+                return self.learned(network_with(op, lambda x: op(x)[0]))
+            if kernel is first_only:
+                refused(self, "bad_config", "does not write 'z'", learn)
+            else:
+                learn()
+        backward = snug.Op("half", lambda x, y: np.copyto(y, x), inputs=["x"], backward=lambda x, y, dy, dx: dy * 1)
+        refused(self, "bad_config", "does not write 'dx'", lambda: self.learned(network_with(backward, lambda x: backward(x))))
+
     def test_what_a_kernel_raises_comes_out_and_the_session_goes_on(self):
         fails = []
 
