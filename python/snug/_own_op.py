@@ -4,19 +4,34 @@ from __future__ import annotations
 
 import ctypes
 import json
+import math
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from . import _callbacks
 from ._arrays import array_at
 from ._errors import Error
 from ._native import Ask, Handle, Kernel, library, result_of, text_bytes
-from ._network import NetworkBuilder, Tensor, TensorType, builder_of
+from ._network import NetworkBuilder, Tensor, TensorType, _plain, builder_of
 
 Types = Sequence[TensorType]
 
 _LEAST_ADDRESS = 1 << 16  # Linux maps nothing below
+
+
+def _attribute(op: str, name: str, value: Any) -> Any:
+    """As Python's number, or a truth value. It goes through the library as a double."""
+    value = value.item() if hasattr(value, "item") else value
+    if isinstance(value, bool) or not isinstance(value, (int, float)):  # the library refuses what is no number
+        return value
+    if not math.isfinite(value) or (isinstance(value, int) and abs(value) > 2**53):
+        raise Error("bad_config", op, f"its attribute '{name}' is {value}", "give a finite number, whole ones within 2**53 of 0")
+    return value
+
+
+def _listed(value: Any) -> list[Any]:
+    return [value] if isinstance(value, (Tensor, TensorType)) or not isinstance(value, Iterable) else list(value)
 
 
 def _type_of(op: str, value: Any) -> dict[str, Any]:
@@ -58,7 +73,7 @@ class Op:
             raise Error("bad_config", name, "it has a gradient and a backward function", "give one of the two")
         self.name = name
         self.inputs, self.outputs = tuple(inputs), tuple(outputs)
-        self.attributes = dict(attributes or {})
+        self.attributes = {each: _attribute(name, each, value) for each, value in (attributes or {}).items()}
         self._shapes, self._scratch_bytes, self._flops = shapes, scratch_bytes, flops
         self._couples_rows = couples_rows
         self._gradient = gradient
@@ -87,6 +102,9 @@ class Op:
         return function
 
     def _take_backward(self, backward: Callable[..., Any] | int, differentiable: Sequence[str] | None) -> None:
+        unknown = set(differentiable or ()) - set(self.inputs)
+        if unknown:
+            raise Error("bad_config", self.name, f"differentiable has '{min(unknown)}', which is none of its inputs", f"there are: {', '.join(self.inputs)}")
         which = [self.inputs.index(name) for name in (self.inputs if differentiable is None else differentiable)]
         op = Op(
             f"{self.name}_backward", backward,
@@ -110,7 +128,8 @@ class Op:
         return found[0] if len(found) == 1 else tuple(found)
 
     def _called(self, operands: Sequence[Any], attributes: Mapping[str, Any]) -> list[Tensor | None]:
-        return builder_of(*operands).op(self.name, operands, attributes)
+        given = {name: _attribute(self.name, name, value) for name, value in attributes.items()}
+        return builder_of(*operands).op(self.name, operands, given)
 
     def _add_to(self, network: Handle) -> None:
         definition = {"name": self.name, "inputs": self.inputs, "outputs": self.outputs, "attributes": self.attributes, "couples_rows": self._couples_rows,
@@ -128,7 +147,7 @@ class Op:
         given = None if builder is None else NetworkBuilder(builder)
         try:
             answer = self._answered(what.decode(), json.loads(question), given)
-            library().snug_reply(reply, json.dumps(answer).encode())
+            library().snug_reply(reply, json.dumps(answer, default=_plain).encode())
             return 0
         except BaseException as error:  # noqa: BLE001: nothing may leave through C
             return _callbacks.failed(error) if given is None else _callbacks.failed_building(error, given._reported)
@@ -147,13 +166,12 @@ class Op:
         if self._shapes is None:
             return [_type_of(self.name, types[0])] * len(self.outputs)
         found = self._shapes(*types, **attributes)
-        return [_type_of(self.name, each) for each in ([found] if isinstance(found, TensorType) else found)]
+        return [_type_of(self.name, each) for each in _listed(found)]
 
     def _built(self, question: Mapping[str, Any], builder: NetworkBuilder, attributes: Mapping[str, Any]) -> list[int]:
         tensors = [None if number < 0 else Tensor(builder, number) for part in ("inputs", "outputs", "gradients") for number in question[part]]
         found = self._gradient(*tensors, **attributes)  # type: ignore[misc]
-        listed = [found] if isinstance(found, Tensor) or found is None else list(found)
-        return [-1 if each is None else builder._number_of(self.name, each) for each in listed]
+        return [-1 if each is None else builder._number_of(self.name, each) for each in _listed(found)]
 
     def _run(self, _context: Any, inputs: Any, outputs: Any, dims: Any, numbers: Any, scratch: int | None) -> int:
         try:

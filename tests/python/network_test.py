@@ -379,6 +379,18 @@ class OwnOps(unittest.TestCase):
             for name, value in wanted.state_dict().items():
                 np.testing.assert_array_equal(value, session.read(name), err_msg=name)
 
+    def test_numbers_of_numpy(self):
+        seen = []
+
+        def kernel(x, y, *, k, n, scratch):
+            seen.append((k, n, scratch.nbytes))
+            np.multiply(x, k, out=y)
+
+        op = snug.Op("mine", kernel, inputs=["x"], attributes={"k": np.float32(1), "n": np.int64(2)}, gradient=lambda x, y, dy, *, k, n: dy * k,
+                     shapes=lambda x, **_: snug.TensorType("f32", tuple(np.array(x.shape))), scratch_bytes=lambda x, **_: np.int64(8), flops=lambda x, **_: np.float32(x.shape[0]))
+        self.same(self.learned(network_with(op, lambda x: op(x, k=np.float64(3), n=np.int32(5)))), self.learned(network_with(None, lambda x: 3 * x)))
+        self.assertEqual(seen[0], (3, 5, 8))
+
     def test_a_kernel_that_does_not_write_its_output_is_refused(self):
         def bound(x, y):
             y = 2 * x  # noqa: F841: what is asked
