@@ -24,6 +24,13 @@ def _is_file(value: Any) -> bool:
     return isinstance(value, (list, tuple)) and bool(value) and all(isinstance(each, (str, os.PathLike)) for each in value)
 
 
+def _refuse_commas(key: str, value: Any) -> None:
+    if isinstance(value, (list, tuple)) and len(value) > 1 and _is_file(value):
+        for file in map(os.fspath, value):
+            if "," in file:
+                raise Error("bad_data", key, f"'{file}' has a comma, which stands between files", "give it alone, or call it something else")
+
+
 def _rows_of(key: str, value: Any, keys: Mapping[str, Any] | None) -> Iterator[Mapping[str, Any]]:
     if hasattr(value, "iter_rows") and hasattr(value, "columns"):  # polars
         yield from value.select(columns_to_write(value.columns, keys)).iter_rows(named=True)
@@ -90,6 +97,8 @@ def with_files(keys: Mapping[str, Any], *, keys_are_all: bool = True) -> Iterato
     given = dict(keys)
     known = keys if keys_are_all else None
     held = [key for key in FILE_KEYS if given.get(key) is not None and not _is_file(given[key])]
+    for key in FILE_KEYS:
+        _refuse_commas(key, given.get(key))
     for key in held:
         if (files := _arrow.files_of(given[key])) is not None:
             given[key] = files

@@ -146,6 +146,7 @@ class WrongUses(unittest.TestCase):
 
         self.of_columns(raising(), "caller's generator")
         self.of_columns(lambda: [right], "has no rows")
+        self.of_columns(["a.jsonl", pathlib.Path("b,c.jsonl")], "'b,c.jsonl' has a comma")
         recursive = {"text": "a", "label": "x"}
         recursive["text"] = recursive
         self.of_columns([recursive], "")
