@@ -4,7 +4,10 @@ by the call that led there."""
 from __future__ import annotations
 
 import itertools
+import signal
+import sys
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from ._errors import Error, error_of
@@ -34,6 +37,65 @@ def failed_building(error: BaseException, reported: Error | None) -> int:
 
 def begin() -> None:
     _here.cause = None
+
+
+def _hold(_signal: int, _frame: Any) -> None:
+    _here.is_held = True
+
+
+def _hand_to(handler: Callable[..., Any]) -> None:
+    """Ctrl-C is the handler's again, also what was held."""
+    signal.signal(signal.SIGINT, handler)
+    if getattr(_here, "is_held", False):
+        _here.is_held = False
+        handler(signal.SIGINT, sys._getframe())
+
+
+def heard(function: Callable[..., Any], *arguments: Any) -> Any:
+    """What a function of the library gives that calls Python's. Of a Ctrl-C that came meanwhile Python hears where the first of
+    those begins, before any `try` in it, and ctypes loses what is raised there: so it is held until one is `interruptible`, or to
+    the end. Signals are the main thread's."""
+    handler = signal.getsignal(signal.SIGINT) if threading.current_thread() is threading.main_thread() else None
+    if not callable(handler) or handler is _hold:
+        return function(*arguments)
+    outer, _here.handler = getattr(_here, "handler", None), handler
+    signal.signal(signal.SIGINT, _hold)
+    try:
+        return function(*arguments)
+    finally:
+        _here.handler = outer
+        _hand_to(handler)
+
+
+class _Interruptible:
+    """Within what the library calls, what Ctrl-C ends as it always does."""
+
+    def __enter__(self) -> None:
+        handler = getattr(_here, "handler", None)
+        if handler is not None:
+            try:
+                _hand_to(handler)
+            except BaseException:
+                self.__exit__()
+                raise
+
+    def __exit__(self, *_error: Any) -> None:
+        if getattr(_here, "handler", None) is not None:
+            signal.signal(signal.SIGINT, _hold)
+
+
+interruptible = _Interruptible()
+
+
+def raise_held() -> None:
+    """In place of that where nothing is called that takes time."""
+    if getattr(_here, "is_held", False):
+        with interruptible:
+            pass
+
+
+#: Whether there are kernels in Python, so that any call may call them.
+has_kernels = False
 
 
 def raise_error(fields: dict[str, Any]) -> None:

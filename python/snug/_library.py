@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from . import _callbacks
 from ._errors import Error, error_of
 
 _EVENT = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p)
@@ -117,15 +118,16 @@ def call(verb: str, options: Mapping[str, str], event: Callable[[str, Any], Any]
         if raised:
             return 1
         try:
-            if event is not None:
-                event(kind.decode(), json.loads(text))
+            with _callbacks.interruptible:
+                if event is not None:
+                    event(kind.decode(), json.loads(text))
             return 0
         except BaseException as error:  # noqa: BLE001: nothing may leave through C
             raised.append(error)
             return 1
 
     library = _load()
-    address = library.snug_call(verb.encode(), options_array(options), len(options), _EVENT(tell), None)
+    address = _callbacks.heard(library.snug_call, verb.encode(), options_array(options), len(options), _EVENT(tell), None)
     if not raised:
         return _result_of(address)
     library.snug_free(address)

@@ -92,19 +92,21 @@ class Handle:
 NO_DATA = Data()
 
 
+def _did(handle: Handle | None, verb: str, options: Mapping[str, str], data: Data, place: Any) -> Any:
+    _callbacks.begin()
+    given = (None if handle is None else handle.address, verb.encode(), options_array(options), len(options), data, place)
+    calls_back = data.event or data.fill or data.sink or _callbacks.has_kernels
+    return result_of(_callbacks.heard(library().snug_do, *given) if calls_back else library().snug_do(*given))
+
+
 def do(handle: Handle | None, verb: str, options: Mapping[str, str] | None = None, data: Data = NO_DATA) -> Any:
     """A verb's result."""
-    _callbacks.begin()
-    given = options or {}
-    address = None if handle is None else handle.address
-    return result_of(library().snug_do(address, verb.encode(), options_array(given), len(given), data, None))
+    return _did(handle, verb, options or {}, data, None)
 
 
 def make(handle: Handle | None, verb: str, options: Mapping[str, str], data: Data = NO_DATA, kept: Sequence[Any] = ()) -> Handle:
     """The object that a verb makes, which keeps `kept`."""
-    _callbacks.begin()
     place = ctypes.c_void_p()
-    address = None if handle is None else handle.address
-    result_of(library().snug_do(address, verb.encode(), options_array(options), len(options), data, place))
+    _did(handle, verb, options, data, place)
     assert place.value is not None
     return Handle(place.value, kept)

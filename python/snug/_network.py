@@ -370,7 +370,8 @@ class Network:
     def _build(self, _context: Any, address: int) -> int:
         builder = NetworkBuilder(address)
         try:
-            self._function(builder)
+            with _callbacks.interruptible:
+                self._function(builder)
             return 0
         except BaseException as error:  # noqa: BLE001: nothing may leave through C
             return _callbacks.failed_building(error, builder._reported)

@@ -92,6 +92,7 @@ class Op:
                 raise TypeError(f"the kernel of '{name}' is a function or an address, not a {type(kernel).__name__}")
             self._function = kernel
             self._kernel = Kernel(self._run)
+            _callbacks.has_kernels = True
             self._address = ctypes.cast(self._kernel, ctypes.c_void_p).value or 0
 
     def gradient(self, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -146,7 +147,8 @@ class Op:
     def _answer(self, _context: Any, what: bytes, question: bytes, builder: int | None, reply: int) -> int:
         given = None if builder is None else NetworkBuilder(builder)
         try:
-            answer = self._answered(what.decode(), json.loads(question), given)
+            with _callbacks.interruptible:
+                answer = self._answered(what.decode(), json.loads(question), given)
             library().snug_reply(reply, json.dumps(answer, default=_plain).encode())
             return 0
         except BaseException as error:  # noqa: BLE001: nothing may leave through C
@@ -175,7 +177,8 @@ class Op:
 
     def _run(self, _context: Any, inputs: Any, outputs: Any, dims: Any, numbers: Any, scratch: int | None) -> int:
         try:
-            self._run_in_numpy(inputs, outputs, dims, numbers, scratch)
+            with _callbacks.interruptible:
+                self._run_in_numpy(inputs, outputs, dims, numbers, scratch)
             return 0
         except BaseException as error:  # noqa: BLE001: nothing may leave through C
             return _callbacks.failed(error)

@@ -96,7 +96,7 @@ def _take_source(rows: RowSource, data: Data, options: dict[str, str], handle: H
 def sink_of(sink: Callable[[int, dict[str, Any]], Any] | None) -> Any:
     """Without one Python is heard of all the same, so that Ctrl-C ends a long evaluation."""
     if sink is None:
-        return Sink(lambda *_given: _sunk(lambda _first, _arrays: None, 0, (), 0))
+        return Sink(_heard)
     return Sink(lambda _context, first_row, arrays, count: _sunk(sink, first_row, arrays, count))
 
 
@@ -109,9 +109,18 @@ class _NoElements(NamedTuple):
 _NO_ELEMENTS: Any = _NoElements()
 
 
+def _heard(*_given: Any) -> int:
+    try:
+        _callbacks.raise_held()
+        return 0
+    except BaseException as error:  # noqa: BLE001: nothing may leave through C
+        return _callbacks.failed(error)
+
+
 def _sunk(sink: Callable[[int, dict[str, Any]], Any], first_row: int, arrays: Any, count: int) -> int:
     try:
-        sink(first_row, {arrays[i].name.decode(): copy_of(arrays[i]) for i in range(count)})
+        with _callbacks.interruptible:
+            sink(first_row, {arrays[i].name.decode(): copy_of(arrays[i]) for i in range(count)})
         return 0
     except BaseException as error:  # noqa: BLE001: nothing may leave through C
         return _callbacks.failed(error)
@@ -119,10 +128,11 @@ def _sunk(sink: Callable[[int, dict[str, Any]], Any], first_row: int, arrays: An
 
 def _filled(rows: RowSource, slots: Any, count: int, handle: Handle) -> int:
     try:
-        rows.fill_all([
-            RowSlot(slot.array.name.decode(), array_at(slot.array.data, slot.array.dtype.decode(), shape_of(slot.array), handle, is_written=True),
-                    slot.first_row, None if slot.length is None else slot.length.decode(), slot.padding)
-            for slot in (slots[i] for i in range(count))])
+        with _callbacks.interruptible:
+            rows.fill_all([
+                RowSlot(slot.array.name.decode(), array_at(slot.array.data, slot.array.dtype.decode(), shape_of(slot.array), handle, is_written=True),
+                        slot.first_row, None if slot.length is None else slot.length.decode(), slot.padding)
+                for slot in (slots[i] for i in range(count))])
         return 0
     except BaseException as error:  # noqa: BLE001: nothing may leave through C
         return _callbacks.failed(error)

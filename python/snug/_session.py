@@ -147,13 +147,14 @@ class Given:
 
 def _tell(told: Mapping[str, Callable[..., Any] | None], kind: bytes, text: bytes) -> int:
     try:
-        function = told.get(kind.decode())
-        if function is not None:
-            value = json.loads(text)
-            if kind == b"progress":
-                function(value["done"], value["total"], value["phase"])
-            else:
-                function(value)
+        with _callbacks.interruptible:
+            function = told.get(kind.decode())
+            if function is not None:
+                value = json.loads(text)
+                if kind == b"progress":
+                    function(value["done"], value["total"], value["phase"])
+                else:
+                    function(value)
         return 0
     except BaseException as error:  # noqa: BLE001: nothing may leave through C
         return _callbacks.failed(error)

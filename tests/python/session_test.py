@@ -237,6 +237,36 @@ class Sessions(unittest.TestCase):
             snug.plan_network(interrupted, **OPTIONS)
         snug.plan_network(interrupted, **OPTIONS)
 
+    def test_ctrl_c_while_the_library_works(self):
+        """Python hears of it where the library next calls a function of Python's, before any `try` there."""
+        session = snug.Session(digits, **OPTIONS)
+        count = 400_000
+        many = {"x": np.zeros((count, WIDTH), np.float32), "label": np.zeros(count, np.int32)}
+        own = lambda *_: heard.append(1)
+        heard = []
+        for handler in (signal.default_int_handler, own):
+            self.addCleanup(signal.signal, signal.SIGINT, signal.signal(signal.SIGINT, handler))
+            timer = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT))
+            timer.start()
+            try:
+                rows = session.evaluate(many).rows
+            except KeyboardInterrupt:
+                rows = 0
+            timer.join()
+            self.assertEqual(rows, 0 if handler is not own else count)
+            self.assertIs(signal.getsignal(signal.SIGINT), handler)
+            self.assertGreater(session.step(batch()).update, 0)
+        self.assertEqual(heard, [1])
+
+        def caught(_first, _arrays):  # as anywhere else
+            with self.assertRaises(KeyboardInterrupt):
+                os.kill(os.getpid(), signal.SIGINT)
+                while True:
+                    pass
+
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        self.assertEqual(session.evaluate(batch(), caught).rows, ROWS)
+
     def test_sessions_in_threads(self):
         wanted = [snug.Session(digits, **OPTIONS, seed=seed) for seed in range(4)]
         for session in wanted:

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import threading
 import unittest
 import warnings
 
@@ -192,6 +193,13 @@ class Verbs(unittest.TestCase):
         with self.assertRaises(KeyboardInterrupt):
             snug.train(TINY, train_file=self.file, output_dir=out, resume=True, on_update=interrupt)
         self.assertEqual(snug.train(TINY, train_file=self.file, output_dir=out, resume=True)["weights_sha256"], whole)
+
+    def test_ctrl_c_while_it_trains_is_raised(self):
+        timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+        keys = dict(model="bert-tiny", vocab_size=300, max_seq_length=64, train_batch_size=8, max_steps=10000, memory="1GiB", threads=1, output_dir=self.folder / "stopped")
+        with self.assertRaises(KeyboardInterrupt):
+            snug.train(keys, train_file=common.make_rows(80), on_plan=lambda _plan: timer.start())
+        self.assertGreater(snug.inspect(model=self.folder / "stopped/last")["model"]["parameters"], 0)
 
     def test_an_OpenMP_that_the_process_has_changes_nothing(self):
         keys = dict(TINY, train_file=str(self.file))
