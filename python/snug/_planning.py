@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import json
 import numbers
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
@@ -23,6 +22,11 @@ if TYPE_CHECKING:
 _MAX_ROWS = 2**31 - 1  # of a batch, as of a session
 
 
+def _names(key: str, names: str | Sequence[str]) -> str:
+    """One name is a list of one, not of its letters."""
+    return json_of(key, [names] if isinstance(names, str) else list(names))
+
+
 def _asked(network: Network, verb: str, options: Mapping[str, Any], **of_verb: str) -> Any:
     given = Given(network, options)
     return do(network._handle, verb, {**given.call_options, **{"." + name: value for name, value in of_verb.items()}}, given.data)
@@ -40,17 +44,17 @@ def plan_network(network: Network, **options: Unpack[Options]) -> Plan:
 def plan_levers(network: Network, allow: Sequence[str] = (), **options: Unpack[Options]) -> list[dict[str, Any]]:
     """What levers (docs/levers.md) would change: first the run as it is asked for, then each lever alone, then together those that
     lead to other weights; of them those that `allow` names, where it names any."""
-    return _asked(network, "plan_levers", options, allow=json.dumps(list(allow)))["json"]
+    return _asked(network, "plan_levers", options, allow=_names("allow", allow))["json"]
 
 
 def plan_allowed_levers(network: Network, allow: Sequence[str], **options: Unpack[Options]) -> list[dict[str, Any]]:
     """Every combination of these levers, planned, fewest levers first."""
-    return _asked(network, "plan_allowed_levers", options, allow=json.dumps(list(allow)))["json"]
+    return _asked(network, "plan_allowed_levers", options, allow=_names("allow", allow))["json"]
 
 
 def fastest_levers(network: Network, allow: Sequence[str], **options: Unpack[Options]) -> dict[str, str]:
     """The keys of the fastest combination of these levers that fits; empty where no lever is faster."""
-    return _asked(network, "fastest_levers", options, allow=json.dumps(list(allow)))
+    return _asked(network, "fastest_levers", options, allow=_names("allow", allow))
 
 
 def tensors_of(network: Network, **options: Unpack[Options]) -> list[TensorInfo]:
@@ -67,8 +71,8 @@ def gradients(ys: Network, xs: Sequence[str] = (), checkpoints: str | Sequence[s
     """A session that gives the gradients of what `ys` minimizes by the weights `xs` (names or patterns; none: all of them).
     `checkpoints`: "collection", "memory", "speed", or tensors by name (docs/coming-from.md)."""
     given = Given(ys, options)
-    word = checkpoints if isinstance(checkpoints, str) else json.dumps(list(checkpoints))
-    return Session._of(make(ys._handle, "gradients", {**given.call_options, ".xs": json.dumps(list(xs)), ".checkpoints": word}, given.data, given.kept))
+    word = checkpoints if isinstance(checkpoints, str) else _names("checkpoints", checkpoints)
+    return Session._of(make(ys._handle, "gradients", {**given.call_options, ".xs": _names("xs", xs), ".checkpoints": word}, given.data, given.kept))
 
 
 def splits_of(batch_rows: int) -> list[int]:

@@ -146,6 +146,8 @@ class Sessions(unittest.TestCase):
         self.assertGreater(len(levers), 1)
         self.assertEqual([each["keys"] for each in snug.plan_allowed_levers(digits, ["bf16"], **OPTIONS)], [{}, {"bf16": "true"}])
         self.assertIsInstance(snug.fastest_levers(digits, ["bf16"], **OPTIONS), dict)
+        self.assertEqual([each["keys"] for each in snug.plan_allowed_levers(digits, "bf16", **OPTIONS)], [{}, {"bf16": "true"}])
+        self.assertEqual(list(snug.gradients(digits, "out.bias", checkpoints="speed", **OPTIONS).gradients(batch()).of), ["out.bias"])
         explained = snug.explain_network(digits, **OPTIONS)
         self.assertGreater(len(explained["stages"]), 3)
         self.assertAlmostEqual(sum(op["seconds"] for op in explained["step"]["ops"]), snug.plan_network(digits, **OPTIONS).step_seconds)
