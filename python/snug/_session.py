@@ -86,6 +86,8 @@ class Machine:
     """This machine's cores and their measured speed, opened once for several plans and sessions."""
 
     def __init__(self, threads: int = 0, profile_folder: str | os.PathLike[str] | None = None) -> None:
+        if isinstance(threads, numbers.Integral) and not 0 <= threads <= 1024:
+            raise Error("bad_config", "threads", f"{threads} is not within [0, 1024]", "give 0 for every core")
         self._handle = make(None, "machine", options_of({".threads": threads, ".profile_folder": profile_folder}))
         about = do(self._handle, "about")
         self.threads: int = about["threads"]
@@ -139,7 +141,10 @@ class Given:
             self.call_options[".html"] = "true"
 
     def _take_block(self, block: Any) -> None:
-        view = memoryview(block).cast("B")
+        view = memoryview(block)
+        if not view.c_contiguous or view.nbytes == 0:
+            raise Error("bad_data", "block", "is empty, or does not lie in a row", "give writable memory in one piece, such as an mmap")
+        view = view.cast("B")
         elements = elements_of("block", view, is_written=True)
         self.data.block, self.data.block_bytes = elements.address, len(view)
         self.kept.append(elements)
