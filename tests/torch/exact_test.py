@@ -179,6 +179,15 @@ class Exact(unittest.TestCase):
             backend = case.backend(int(share * 12e6))
             self.assertTrue(equal(wanted, case.gradients(case.compiled(backend), times=3)))
 
+    def test_dropout_in_16_bits(self):
+        """Taken apart, it is rounded as native_dropout rounds; 1 / (1 - rate) is no 16-bit number."""
+        from snug.torch._dropout import apply_dropout
+        for kind in (torch.bfloat16, torch.float16, torch.float32):
+            for rate in (0.1, 0.3, 0.7):
+                x = torch.randn(4096, device=DEVICE).to(kind)
+                product, mask = torch.ops.aten.native_dropout.default(x, rate, True)
+                self.assertTrue(torch.equal(product, apply_dropout(x, mask, 1.0 / (1.0 - rate))))
+
     def test_evaluation_is_left_alone(self):
         case = Case("resnet")
         case.model.eval()

@@ -13,7 +13,8 @@ def dropout_mask(input: torch.Tensor, rate: float) -> torch.Tensor:
 
 
 def apply_dropout(input: torch.Tensor, mask: torch.Tensor, scale: float) -> torch.Tensor:
-    return input.mul(mask).mul_(scale)
+    product = input.mul(mask)
+    return torch.ops.aten.mul_.Scalar(product, scale) if product.is_cpu else product.mul_(scale)  # native_dropout on the CPU rounds the scale to 16 bits, too
 
 
 #: With whether they draw.
