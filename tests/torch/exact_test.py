@@ -188,6 +188,27 @@ class Exact(unittest.TestCase):
                 product, mask = torch.ops.aten.native_dropout.default(x, rate, True)
                 self.assertTrue(torch.equal(product, apply_dropout(x, mask, 1.0 / (1.0 - rate))))
 
+    def test_results_that_are_resident(self):
+        """A buffer that is assigned to comes out of the graph again."""
+        class Counting(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.layer = nn.Linear(48, 48)
+                self.register_buffer("steps", torch.zeros((), dtype=torch.long))
+
+            def forward(self, x):
+                self.steps += 1
+                return torch.tanh(self.layer(x)).square().mean()
+
+        torch.manual_seed(0)
+        model, x = Counting().to(DEVICE), torch.randn(20, 48, device=DEVICE)
+        wanted = gradients_of(model, "aot_eager", x)
+        backend = snug.torch.backend(1 << 40, resident_bytes=0, count="storages")
+        self.assertTrue(equal(wanted, gradients_of(model, backend, x)))
+        self.assertEqual(int(model.steps), 2)
+        (plan,) = backend.plans
+        self.assertEqual(plan.measured_backward_bytes, plan.backward_peak_bytes)
+
     def test_evaluation_is_left_alone(self):
         case = Case("resnet")
         case.model.eval()

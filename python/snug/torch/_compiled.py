@@ -78,6 +78,7 @@ class Compiled:
         self.let_go: set[str] = set()  # those of them that nobody has behind the backward part
         self.kept_inputs: list[int] = []
         self.num_results = 0
+        self.made_results: list[int] = []  # places of results that ops made: others are resident, such as a buffer that is assigned to
         self.saved_places: list[int] = []  # and where they stand among the results of the forward part
         self.saved: list[Held] = []
         self.results: list[Held] = []  # of the forward part
@@ -130,6 +131,7 @@ class Compiled:
         results = {joint.base_of(name) for node in joint.forward_outputs if node is not None for name in joint.names[node]}
         self.let_go = {node.name for node in saved if node.name in self.counted and joint.base_of(joint.names[node][0]) not in results}
         self.num_results = num_fwd_outputs
+        self.made_results = [i for i, node in enumerate(joint.forward_outputs) if node is not None and any(joint.base_of(name) not in joint.resident for name in joint.names[node])]
         self._note_kept_inputs(self.plan, joint, {node.name for node in saved})
         self.saved_places = [num_fwd_outputs + i for i, node in enumerate(saved) if node.name in self.counted]
         return forward, backward
@@ -186,7 +188,7 @@ class Compiled:
             results = self.forward(args)
         self.saved += handed_on + [held(results[place]) for place in self.saved_places]
         if self.plan.measured_backward_bytes is None:
-            self.results = [held(each) for each in results[: self.num_results] if isinstance(each, torch.Tensor)]
+            self.results = [held(results[i]) for i in self.made_results]
         if self.backend.graphs == "several":
             self.backend.order.append(self)
         return results
