@@ -366,6 +366,28 @@ class Exact(unittest.TestCase):
                     if memory > smallest:
                         self.assertEqual(len([step for step in plan.report["schedule"] if named(step)]), wanted_runs)
 
+    def test_a_loss_that_is_made_again(self):
+        """Copies of what is marked are the first ops of the backward part."""
+        class Whole(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.layer = nn.Linear(64, 64)
+
+            def forward(self, x):
+                def part(x):
+                    return nn.functional.cross_entropy(torch.tanh(self.layer(x)), torch.arange(len(x), device=x.device))
+
+                return checkpoint(part, x, use_reentrant=False, context_fn=functools.partial(create_selective_checkpoint_contexts, lambda *_, **__: CheckpointPolicy.MUST_RECOMPUTE))
+
+        torch.manual_seed(0)
+        model, x = Whole().to(DEVICE), torch.randn(32, 64, device=DEVICE)
+        wanted = gradients_of(model, "eager", x)
+        backend = snug.torch.backend(1 << 40, resident_bytes=0, count="storages")
+        self.assertTrue(equal(wanted, gradients_of(model, backend, x)))
+        (plan,) = backend.plans
+        self.assertEqual(plan.report["crossing"], ["nll_loss_forward"])  # the loss itself
+        self.assertEqual(plan.measured_backward_bytes, plan.backward_peak_bytes)
+
     def test_marks_that_change_numbers(self):
         model, x = marked_model({torch.ops.aten.native_dropout.default: CheckpointPolicy.MUST_RECOMPUTE}, rate=0.5)
         backend = snug.torch.backend(1 << 40, resident_bytes=0)

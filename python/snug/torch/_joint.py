@@ -252,6 +252,8 @@ class Joint:
         tag = node.meta.get("partitioner_tag", "")
         if tag.startswith("must_be_in_") and not self.is_plain:
             more["part"] = tag.removeprefix("must_be_in_")
+            if tag == "must_be_in_backward" and node not in self.of_tangents:
+                more.setdefault("recompute", True)  # by its phase it would run once
         price = self.price_of(node)
         if price.scratch:
             more["scratch_bytes"] = price.scratch
@@ -269,7 +271,9 @@ class Joint:
         node.meta["storage_bytes"] = storages
 
     def _phase(self, node: Node) -> str:
-        return "backward" if node in self.of_tangents else "forward"
+        """The boundary lies in front of the first op of the backward part, which may be one that is made again there for the first that reads a tangent."""
+        is_behind = not self.is_plain and node.meta.get("partitioner_tag", "") == "must_be_in_backward"
+        return "backward" if is_behind or node in self.of_tangents else "forward"
 
     def _add_tangents(self) -> None:
         """Behind the last op of the forward part: who calls hands them over then."""
