@@ -30,7 +30,7 @@ def make_again(graph: Graph, num_forward_outputs: int, draws: Any) -> None:
         return
     for node in marked:
         if draws(node):
-            raise Error("unsupported", f"{node.name} ({node.target})", "is marked MUST_RECOMPUTE and draws random numbers, which would be others",
+            raise Error("unsupported", f"{node.name} ({node.meta.get('original_aten') or node.target})", "is marked MUST_RECOMPUTE and draws random numbers, which would be others",
                         "let the policy return PREFER_RECOMPUTE for it: numbers that were drawn are kept")
     copies: dict[Node, Node] = {}
     storages = {each for node in marked for each in _storages(node)}
