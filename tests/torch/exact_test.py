@@ -459,6 +459,9 @@ class Exact(unittest.TestCase):
                 snug.torch.backend(**words)
         with self.assertRaisesRegex(snug.Error, "LBFGS.*cannot be counted"):
             snug.torch.plan(model, torch.ones(2, 4), loss=lambda result: result.sum(), optimizer=torch.optim.LBFGS(model.parameters()))
+        for batch, text in ((None, "must be Tensor, not NoneType"), ({"y": 1}, "missing required positional argument"), ("text", "must be Tensor, not str")):
+            with self.assertRaisesRegex(snug.Error, f"cannot be called with this batch.*{text}"):
+                snug.torch.plan(model, batch, resident_bytes=0)
         with self.assertRaisesRegex(snug.Error, "no gradient"):
             snug.torch.plan(model.requires_grad_(False), torch.ones(2, 4), resident_bytes=0)
 

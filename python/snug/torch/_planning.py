@@ -6,6 +6,7 @@ import contextlib
 import functools
 import html
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -87,11 +88,8 @@ def _of_one_graph(model: Callable[..., Any], batch: Any, backend: Backend, loss:
     found: list[Outlook | None] = []
 
     def compile_graph(module: Any, _: Any) -> Callable[..., Any]:
-        if backend.differentiate == "loss":
-            module = without_gradients(module)
-
-        def run(*args: Any) -> Any:
-            found.append(look(module, args))
+        def run(*args: Any) -> Any:  # what is refused in here, and not while Dynamo compiles, it hands on as it is
+            found.append(look(without_gradients(module) if backend.differentiate == "loss" else module, args))
             raise _Found
 
         return run
@@ -104,6 +102,9 @@ def _of_one_graph(model: Callable[..., Any], batch: Any, backend: Backend, loss:
     try:
         call(torch.compile(model if loss is None else whole, backend=compile_graph, fullgraph=True, dynamic=False), batch)
     except torch._dynamo.exc.Unsupported as error:
+        said = re.search("Developer debug context: (.*)", str(error))
+        if said is not None and str(error).startswith(("Observed exception", "TypeError when")):
+            raise Error("bad_config", "model", f"cannot be called with this batch: {said[1]}", "a dict, a tuple or one argument, as the model takes them; loss= is a function of its result") from error
         raise Error("unsupported", "model", f"is more than one graph to torch.compile: {str(error).splitlines()[0]}",
                     'train it with backend(graphs="several"), which needs no plan before, or remove the break') from error
     except Exception:
