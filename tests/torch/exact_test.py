@@ -459,6 +459,16 @@ class Exact(unittest.TestCase):
                 snug.torch.backend(**words)
         with self.assertRaisesRegex(snug.Error, "LBFGS.*cannot be counted"):
             snug.torch.plan(model, torch.ones(2, 4), loss=lambda result: result.sum(), optimizer=torch.optim.LBFGS(model.parameters()))
+        for optimizer in ("AdamW", torch.optim.AdamW):
+            with self.assertRaisesRegex(snug.Error, "optimizer.*no param_groups"):
+                snug.torch.backend("1GiB", optimizer=optimizer)
+        with self.assertRaisesRegex(Exception, "mode.*'max-autotune' of torch.compile"):
+            torch.compile(model, backend=snug.torch.backend("1GiB", resident_bytes=0), mode="max-autotune")(torch.ones(2, 4))
+        torch._dynamo.reset()
+        with self.assertRaisesRegex(snug.Error, "differentiate.*no result of one number"):
+            snug.torch.plan(model, torch.ones(2, 4), resident_bytes=0, differentiate="loss")
+        with self.assertRaisesRegex(snug.Error, "differentiate.*no result of one number"):
+            torch.compile(model, backend=snug.torch.backend("1GiB", resident_bytes=0, differentiate="loss"))(torch.ones(2, 4))
         for batch, text in ((None, "must be Tensor, not NoneType"), ({"y": 1}, "missing required positional argument"), ("text", "must be Tensor, not str")):
             with self.assertRaisesRegex(snug.Error, f"cannot be called with this batch.*{text}"):
                 snug.torch.plan(model, batch, resident_bytes=0)

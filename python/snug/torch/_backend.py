@@ -33,6 +33,8 @@ class Backend:
         if optimizer is None and resident_bytes is None:
             raise Error("bad_config", "optimizer", "is not given, and its states are part of the step",
                         "give optimizer=, or resident_bytes=0 where there is none")
+        if optimizer is not None and not hasattr(optimizer, "param_groups"):
+            raise Error("bad_config", "optimizer", f"is {optimizer!r}, which has no param_groups", "an optimizer of torch.optim, made of the model's parameters")
         self.optimizer = optimizer
         self.resident_bytes = 0 if resident_bytes is None else bytes_of("resident_bytes", resident_bytes)
         self.grads = one_of("grads", grads, ("accumulate", "none"))
@@ -60,8 +62,11 @@ class Backend:
     def plans(self) -> list[RegionPlan]:
         return [part.plan for part in self.parts if part.plan is not None]
 
-    def __call__(self, module: GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
-        return _Region(self, without_gradients(module) if self.differentiate == "loss" else module)
+    def __call__(self, module: GraphModule, example_inputs: Sequence[Any], **words: Any) -> Callable[..., Any]:
+        if words:
+            name = next(iter(words))
+            raise Error("unsupported", name, f"is {words[name]!r} of torch.compile, which is for its own backends", 'snug.torch.backend(mode="inductor"), and torch._inductor.config for its options')
+        return _Region(self, module)
 
     def prices(self, device: torch.device) -> Prices:
         key = str(device)
@@ -130,6 +135,8 @@ class _Region:
         if compiled is None:
             if len(self.compiled) == MOST_SHAPES:
                 raise Error("unsupported", "shapes", f"are new for the {MOST_SHAPES + 1}th time, and there is a plan for each", "pad batches to a few shapes")
+            if not self.compiled and self.backend.differentiate == "loss":
+                self.module = without_gradients(self.module)
             compiled = self.compiled[key] = _kind(self.backend.mode)(self.backend, self.module, args)
         elif compiled.share != compiled.planned_share:
             self.backend.parts.remove(compiled)
