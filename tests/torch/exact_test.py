@@ -483,6 +483,9 @@ class Exact(unittest.TestCase):
         torch._dynamo.reset()
         with self.assertRaisesRegex(snug.Error, "cond"):
             torch.compile(branches, backend=snug.torch.backend(1 << 40, resident_bytes=0))(x)
+        torch._dynamo.reset()
+        with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True), self.assertRaisesRegex(snug.Error, "as many rows as its numbers say.*nonzero"):
+            torch.compile(lambda x: x[x > 0].sum(), backend=snug.torch.backend(1 << 40, resident_bytes=0))(x)
 
 
 def add(name):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch._dynamo.backends.common import aot_autograd
-from torch._subclasses.fake_tensor import DataDependentOutputException
+from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 from torch.fx import GraphModule
 from torch.multiprocessing.reductions import StorageWeakRef
 
@@ -86,7 +86,10 @@ class Compiled:
         try:
             self.run = self._compile(module, args)
         except DataDependentOutputException as error:
-            raise Error("unsupported", "graph", f"has a number of the host ({error})", "compile without dynamic=True, without .item()") from error
+            raise Error("unsupported", "graph", f"has a number of the host ({error})", "compile with dynamic=False, without .item(); what is another number at each call had better be a tensor") from error
+        except DynamicOutputShapeException as error:
+            raise Error("unsupported", "graph", f"has an op whose result has as many rows as its numbers say ({error})",
+                        "torch.where or a product with a mask in its place, or capture_dynamic_output_shape_ops off and graphs=\"several\"") from error
         self._args = None
         backend.parts.append(self)
 
