@@ -483,6 +483,19 @@ class Exact(unittest.TestCase):
         torch._dynamo.reset()
         with self.assertRaisesRegex(snug.Error, "cond"):
             torch.compile(branches, backend=snug.torch.backend(1 << 40, resident_bytes=0))(x)
+
+        @torch.library.custom_op("snug_tests::double", mutates_args={"y"})
+        def double(x: torch.Tensor, y: torch.Tensor) -> None:
+            y.copy_(2 * x)
+
+        def doubled(x):
+            y = torch.empty_like(x)
+            double(x.detach(), y)
+            return (x * y).sum()
+
+        torch._dynamo.reset()
+        with self.assertRaisesRegex(snug.Error, "calls snug_tests.double.default, which writes tensors in place"):
+            torch.compile(doubled, backend=snug.torch.backend(1 << 40, resident_bytes=0))(x)
         torch._dynamo.reset()
         with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True), self.assertRaisesRegex(snug.Error, "as many rows as its numbers say.*nonzero"):
             torch.compile(lambda x: x[x > 0].sum(), backend=snug.torch.backend(1 << 40, resident_bytes=0))(x)

@@ -203,6 +203,8 @@ class Joint:
             self.names[node] = [self.names[node.args[0]][numbers.index(node.args[1])]]
             return
         if not isinstance(node.target, torch._ops.OpOverload) and node.target not in self.own_ops:
+            if node.args and isinstance(node.args[0], torch._ops.OpOverload):  # a custom op with mutates_args
+                raise refuse(node, f"calls {node.args[0]}, which writes tensors in place", "let it return what it makes")
             raise refuse(node, "is no ATen op")
         if getattr(node.target, "namespace", "") in ("_c10d_functional", "c10d"):
             raise refuse(node, "is a collective, whose partners on other ranks are not known here")
