@@ -145,8 +145,10 @@ def plan_region(backend: Any, joint: Joint, args: Sequence[Any], device: torch.d
     problem = with_bases(with_prices_of_first_rank(joint.problem()), resident.total, tangents, allowance, memory)
     if resident.update_peak > memory:
         peak = max(resident.update_peak, smallest_report(problem, backend.effort)["peak_bytes"])
-        raise refusal(peak, f"{shown(memory)} does not hold the update: parameters, gradients, states and what {type(backend.optimizer).__name__}.step takes are "
-                      f"{shown(resident.update_peak)}", f"memory={peak} fits, or an optimizer with smaller states, or foreach=False")
+        has_step = backend.optimizer is not None
+        parts = f"parameters, gradients, states and what {type(backend.optimizer).__name__}.step takes" if has_step else "parameters, gradients and what else is resident"
+        raise refusal(peak, f"{shown(memory)} does not hold the update: {parts} are {shown(resident.update_peak)}",
+                      f"memory={peak} fits" + (", or an optimizer with smaller states, or foreach=False" if has_step else ""))
     try:
         if hands_least:
             report = _report_that_hands_least(problem, memory, backend.effort)
