@@ -37,11 +37,11 @@ namespace snug {
 /// any number of plans and sessions, which keep it. Copies are the same machine.
 class Machine {
  public:
-  /// `threads` 0: every core this process may use. Measures the machine's speed on first use and
-  /// keeps it in a file of `profile_folder`; empty: $XDG_CACHE_HOME/snug, else ~/.cache/snug.
-  /// Where that cannot be written, a folder snug-UID in $TMPDIR has the file, which `on_message` is
-  /// told with the reason. `before_measuring` is called where there is no such file: it takes up to
-  /// half a minute.
+  /// `threads` 0: every core this process may use; throws Error{bad_config} beyond 1024. Measures
+  /// the machine's speed on first use and keeps it in a file of `profile_folder`; empty:
+  /// $XDG_CACHE_HOME/snug, else ~/.cache/snug. Where that cannot be written, a folder snug-UID in
+  /// $TMPDIR has the file, which `on_message` is told with the reason. `before_measuring` is called
+  /// where there is no such file: it takes up to half a minute.
   explicit Machine(int64_t threads = 0, const std::string& profile_folder = {},
                    const std::function<void()>& before_measuring = {},
                    const std::function<void(const std::string&)>& on_message = {});
@@ -261,7 +261,8 @@ struct TensorInfo {
 [[nodiscard]] std::vector<TensorInfo> tensors_of(const Network& network,
                                                  const SessionOptions& options = {});
 
-/// The numbers of rows that a batch may be split into, largest first.
+/// The numbers of rows that a batch may be split into, largest first. Throws Error{bad_config}
+/// where it has none, or 2^31 and more.
 [[nodiscard]] std::vector<int64_t> splits_of(int64_t batch_rows);
 
 /// A plan, made once, of which any number of sessions may be opened. Copies are the same plan.

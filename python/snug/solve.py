@@ -30,15 +30,22 @@ def _json(name: str, value: Any) -> str:
 @contextlib.contextmanager
 def _files(**values: Any) -> Iterator[list[str]]:
     with tempfile.TemporaryDirectory(prefix="snug-solve-") as folder:
-        paths = []
+        paths, own = [], {}
         for name, value in values.items():
             if isinstance(value, (str, os.PathLike)):
                 paths.append(os.fspath(value))
                 continue
             paths.append(os.path.join(folder, f"{name}.json"))
+            own[paths[-1]] = name
             with open(paths[-1], "w", encoding="utf-8") as file:
                 file.write(_json(name, value))
-        yield paths
+        try:
+            yield paths
+        except Error as error:
+            for path, name in own.items():  # who gave a dict knows of no file
+                error.args = (str(error).replace(path, name),)
+                error.where, error.message = error.where.replace(path, name), error.message.replace(path, name)
+            raise
 
 
 def _options(**values: Any) -> dict[str, str]:
@@ -63,6 +70,8 @@ def curve(problem: Problem, *, order: str = "free", effort: str = "default", tim
 def check(problem: Problem, schedule: Schedule) -> dict[str, Any]:
     """Replays a schedule (a file, a report of remat, or ids of ops in order): what is wrong with it, its peak, its cost, and
     the bytes in memory at every step."""
+    if hasattr(schedule, "tolist"):  # an array of numpy
+        schedule = schedule.tolist()
     if isinstance(schedule, Sequence) and not isinstance(schedule, (str, bytes)):
         schedule = {"schedule": list(schedule)}
     with _files(problem=problem, schedule=schedule) as (path, of_schedule):

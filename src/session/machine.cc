@@ -11,6 +11,7 @@
 #include "base/float_mode.h"
 #include "base/threads.h"
 #include "config/cores.h"
+#include "snug/error.h"
 #include "snug/instruction_set.h"
 
 namespace snug {
@@ -59,6 +60,10 @@ Machine::Machine(int64_t threads, const std::string& profile_folder,
                  const std::function<void()>& before_measuring,
                  const std::function<void(const std::string&)>& on_message) {
   const DefaultFloatMode float_mode;
+  constexpr int64_t kMost = 1024;  // as of a run
+  if (threads < 0 || threads > kMost)
+    throw Error(ErrorCode::bad_config, "threads",
+                std::to_string(threads) + " is not within [0, 1024]", "give 0 for every core");
   const int own = threads_of(threads);
   MachineProfile profile = profile_of(own, profile_folder, before_measuring, on_message);
   const MachineLimits limits = limits_of(profile);

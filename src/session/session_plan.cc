@@ -2,6 +2,7 @@
 #include "session/session_plan.h"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 
 #include "base/float_mode.h"
@@ -255,7 +256,13 @@ PlanReport plan_network(const Network& network, const SessionOptions& options) {
   return SessionPlan(network, options).report();
 }
 
-std::vector<int64_t> splits_of(int64_t batch_rows) { return choose::micro_batches(batch_rows); }
+std::vector<int64_t> splits_of(int64_t batch_rows) {
+  if (batch_rows < 1 || batch_rows > std::numeric_limits<int32_t>::max())
+    throw Error(ErrorCode::bad_config, "batch_rows",
+                std::to_string(batch_rows) + " rows are no batch",
+                "give a whole number from 1 to 2147483647");
+  return choose::micro_batches(batch_rows);
+}
 
 std::vector<TensorInfo> tensors_of(const Network& network, const SessionOptions& options) {
   const DefaultFloatMode float_mode;

@@ -382,6 +382,9 @@ TEST(Session, tensors_are_known_without_a_plan) {
   (void)refusal([&] { (void)tensors_of(network_of(), {.freeze = {"none"}}); },
                 ErrorCode::bad_config);
   EXPECT_EQ(splits_of(8), (std::vector<int64_t>{8, 4, 3, 2, 1}));
+  for (const int64_t rows : {int64_t{-1}, int64_t{0}, int64_t{1} << 62})
+    (void)refusal([&] { (void)splits_of(rows); }, ErrorCode::bad_config);
+  (void)refusal([] { (void)Machine(-1); }, ErrorCode::bad_config);
 }
 
 TEST(Explain, tells_the_stages_of_a_callers_network) {

@@ -148,6 +148,23 @@ TEST(RematJoint, So_are_graphs_of_up_to_12_ops) {
   EXPECT_GT(tally.recomputed, 20);
 }
 
+// No op of the plain problem lies behind the boundary, and what is kept lives there all the same.
+TEST(RematJoint, A_backward_part_of_views_has_what_is_kept_in_memory) {
+  const io::TestFolder folder;
+  RematRequest request;
+  request.file = write(folder, "views.json", R"({
+    "storages": [{"id": "loss", "bytes": 64}, {"id": "ones", "view_of": "tangent"}],
+    "resident": ["w", "tangent"], "keep": ["loss", "ones"],
+    "boundary": {"forward_outputs": ["loss"], "forward_base_bytes": 2048, "backward_base_bytes": 2112},
+    "ops": [
+      {"id": "sum", "cost": 1, "inputs": ["w"], "outputs": ["loss"], "recompute": false},
+      {"id": "expand", "cost": 0, "inputs": ["tangent"], "outputs": ["ones"], "phase": "backward"}]})");
+  const RematReport report = solve_within(request, 1 << 20);
+  EXPECT_EQ(report.parts->backward_peak_bytes, 2112 + 64);
+  EXPECT_EQ(report.parts->crossing, std::vector<std::string>{"loss"});
+  expect_report_is_true(load_remat_problem(request.file), report);
+}
+
 // Too many ops for exhaustive search.
 TEST(RematJoint, What_is_said_of_a_larger_graph_is_true) {
   int64_t fits = 0;

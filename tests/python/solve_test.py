@@ -58,6 +58,13 @@ class Solve(unittest.TestCase):
         file.write_text(json.dumps(PROBLEM))
         self.assertEqual(snug.solve.remat(file, memory="340")["schedule"], report["schedule"])
 
+    def test_what_is_wrong_of_a_dict_names_no_file(self):
+        for of_schedule, call in ((False, lambda: snug.solve.remat({**PROBLEM, "colour": 1}, memory=1.0)), (True, lambda: snug.solve.check(PROBLEM, {"schedule": 3}))):
+            with self.assertRaises(snug.Error) as caught:
+                call()
+            self.assertIn("schedule" if of_schedule else "problem", str(caught.exception))
+            self.assertNotIn(".json", str(caught.exception) + caught.exception.where + caught.exception.message)
+
     def test_bytes_at_every_step_have_the_peak(self):
         problem = dict(PROBLEM, boundary=dict(forward_outputs=["b"], forward_base_bytes=7, backward_base_bytes=5, between_bytes=0),
                        ops=[dict(op, phase="backward") if op["id"] in "hk" else op for op in PROBLEM["ops"]])
@@ -98,6 +105,7 @@ class Solve(unittest.TestCase):
             found = snug.solve.placement(arrays)["offsets"]
             self.assertEqual((type(found), found.dtype), (numpy.ndarray, numpy.dtype("int64")))
             self.assertEqual(found.tolist(), wanted, dtype)
+        self.assertTrue(snug.solve.check(PROBLEM, numpy.array(["f", "g", "h", "k"]))["valid"])
 
     def test_a_million_ranges(self):
         """Of a schedule as frameworks have: every range lives briefly."""

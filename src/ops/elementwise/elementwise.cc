@@ -2,6 +2,8 @@
 // Definitions and builders; the gradient rules are in elementwise_vjp.cc.
 #include "ops/elementwise/elementwise.h"
 
+#include <cmath>
+
 #include "ops/elementwise/elementwise_vjp.h"
 #include "ops/gelu.h"
 #include "ops/op_probes.h"
@@ -78,6 +80,11 @@ std::vector<TensorType> infer_fill(const InferArgs& args) {
   for (int64_t dim : shape) {
     if (dim < 0) shape_error(args, "shape " + to_string(shape) + " has a negative dim");
   }
+  const double value = args.attrs.real("value");
+  if (std::isfinite(value) && !std::isfinite(static_cast<float>(value)))
+    throw Error(ErrorCode::invalid_graph, args.where,
+                "value " + std::to_string(value) + " is more than f32 holds",
+                "give one within 3.4e38 of 0");
   TensorType type{DType::f32, shape};
   (void)element_count(type);
   return {std::move(type)};

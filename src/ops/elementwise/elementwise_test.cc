@@ -242,6 +242,12 @@ void add_cast_and_fill(Cases& cases) {
                    .attrs = {{"value", 1.0}, {"shape", Shape{-2}}},
                    .error = ErrorCode::shape_mismatch,
                    .error_text = "has a negative dim"});
+  cases.push_back({.op = "fill",
+                   .name = "more_than_f32_holds",
+                   .inputs = {},
+                   .attrs = {{"value", -1e39}, {"shape", Shape{2}}},
+                   .error = ErrorCode::invalid_graph,
+                   .error_text = "is more than f32 holds"});
   cases.push_back({.op = "gelu",
                    .name = "unknown_approximation",
                    .inputs = {f32_normal({3})},

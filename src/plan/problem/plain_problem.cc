@@ -37,15 +37,18 @@ class PlainMaker {
       if (joint_.boundary && id == first_behind_boundary_) add_between();
       const Op& op = joint_.ops[id];
       note_late_views(op);
-      const bool is_left_out = makes_only_views(joint_, op) &&
-                               std::any_of(op.outputs.begin(), op.outputs.end(),
-                                           [&](StorageId output) { return is_read_[output]; });
-      if (!is_left_out) add(id);
+      if (!is_left_out(op)) add(id);
     }
     return std::move(result_);
   }
 
  private:
+  [[nodiscard]] bool is_left_out(const Op& op) const {
+    return makes_only_views(joint_, op) &&
+           std::any_of(op.outputs.begin(), op.outputs.end(),
+                       [&](StorageId output) { return is_read_[output]; });
+  }
+
   void find_read() {
     for (const Op& op : joint_.ops) {
       for (const StorageId input : op.inputs) is_read_[input] = true;
@@ -115,7 +118,13 @@ class PlainMaker {
     // Less than a base is never the peak: the forward part's last step has all that is there then,
     // and the forward base.
     const int64_t base = std::max(boundary.forward_base_bytes, boundary.backward_base_bytes);
-    op.scratch_bytes = std::max(boundary.between_bytes, result_.common_bytes) - base;
+    int64_t least = result_.common_bytes;
+    // Nor the backward part's, whose first step has what is there and its base, where it has one.
+    bool has_steps_behind = false;
+    for (const OpId id : joint_.ops.ids())
+      has_steps_behind |= id >= first_behind_boundary_ && !is_left_out(joint_.ops[id]);
+    if (!has_steps_behind) least = boundary.backward_base_bytes;
+    op.scratch_bytes = std::max(boundary.between_bytes, least) - base;
     result_.between = add_boundary_op(std::move(op));
   }
 
@@ -252,6 +261,8 @@ PartBytes measure_parts(const Problem& joint, const PlainProblem& plain,
     int64_t& peak = step < between ? parts.forward_peak_bytes : parts.backward_peak_bytes;
     peak = std::max(peak, live.step_bytes[step] + plain.common_bytes);
   }
+  // Only views are made behind the boundary, and what is kept to the end lives there.
+  const bool is_last = between + 1 == static_cast<int32_t>(schedule.size());
   // What the first step behind the boundary overwrites has crossed it, too.
   std::vector<bool> is_overwritten(live.ranges.size(), false);
   for (size_t i = 0; i < live.ranges.size(); ++i) {
@@ -262,11 +273,14 @@ PartBytes measure_parts(const Problem& joint, const PlainProblem& plain,
   for (size_t i = 0; i < live.ranges.size(); ++i) {
     const LiveRange& range = live.ranges[i];
     if (range.is_scratch() || !joint.storages.has(range.storage)) continue;
-    const bool crosses = range.first < between && (range.last > between || is_overwritten[i]);
+    const bool is_kept = is_last && range.last == between && has(plain.problem.keep, range.storage);
+    const bool crosses =
+        range.first < between && (range.last > between || is_overwritten[i] || is_kept);
     if (!crosses) continue;
     parts.crossing.push_back(range.storage);
     parts.crossing_bytes += range.bytes;
   }
+  if (is_last) parts.backward_peak_bytes += parts.crossing_bytes;
   return parts;
 }
 
