@@ -22,8 +22,14 @@ if TYPE_CHECKING:
     from ._backend import Backend
 
 ROUNDS = 3
-CLOSE = 0.97  # of the budget: no further round
+CLOSE = 0.95  # of the budget: no further round; twice as far from it where a partition has missed it
 Parts = tuple[GraphModule, GraphModule]
+
+
+def _storages(node: Node) -> dict[int, int]:
+    """Bytes by storage."""
+    found = torch.utils._pytree.tree_leaves(node.meta.get("val"))
+    return {each.untyped_storage()._cdata: each.untyped_storage().nbytes() for each in found if isinstance(each, torch.Tensor)}
 
 
 class Candidates:
@@ -36,26 +42,34 @@ class Candidates:
         self.plans: list[RegionPlan] = []  # of those that were lowered
         self._tried: set[str] = set()
 
+    def may_fit(self, parts: Parts) -> bool:
+        """Whether what a partition of PyTorch's hands on, and who calls gets, leaves anything: Inductor makes each of that, whatever it fuses."""
+        output = next(node for node in parts[0].graph.nodes if node.op == "output")
+        made = [node for node in output.all_input_nodes if node.op == "call_function"]
+        given = {key for node in parts[0].graph.find_nodes(op="placeholder") for key in _storages(node)}
+        bytes_of = {key: count for node in made for key, count in _storages(node).items() if key not in given}
+        return self._whole.resident.total + self.allowance.waiting_bytes + sum(bytes_of.values()) <= self.backend.memory
+
     def pytorchs(self, parts: Parts) -> RegionPlan:
         """The plan of a partition of PyTorch's: its schedule is empty."""
-        return self._planned({**self._whole.report, "schedule": [], "overhead": 0.0}, lowered(*parts, len(self.joint.forward_outputs), self._scratch_of), 1)
+        return self._planned({**self._whole.report, "schedule": [], "overhead": 0.0}, lowered(*parts, len(self.joint.forward_outputs), self._scratch_of))
 
-    def planners(self, within: int, rounds: int = 0) -> tuple[int, RegionPlan, Parts] | None:
+    def planners(self, within: int) -> tuple[int, RegionPlan, Parts] | None:
         """What the planner makes of `within` bytes, or its smallest: the bytes by its own count, the plan, the partition. None where it has been here before."""
         try:
             plan = self._plan(within=within)
         except DoesNotFit:
             plan = self._plan(is_smallest=True)
-        return self._lowered(plan, rounds)
+        return self._lowered(plan)
 
     def that_hands_least(self) -> Iterator[tuple[RegionPlan, Parts]]:
         """Where other graphs of the step are not known yet: what hands least to the backward part, then the smallest."""
         for words in ({"hands_least": True}, {"is_smallest": True}):
-            found = self._lowered(self._plan(**words), 2)
+            found = self._lowered(self._plan(**words))
             if found is not None:
                 yield found[1:]
 
-    def _lowered(self, plan: RegionPlan, rounds: int) -> tuple[int, RegionPlan, Parts] | None:
+    def _lowered(self, plan: RegionPlan) -> tuple[int, RegionPlan, Parts] | None:
         report = plan.report
         if str(report["schedule"]) in self._tried:
             return None
@@ -63,7 +77,7 @@ class Candidates:
         forward, backward, _ = split(self.module, self.joint, report["schedule"], report["boundary_step"], report["crossing"])
         with guarded():
             result = lowered(forward, backward, len(self.joint.forward_outputs), self._scratch_of)
-        return max(plan.peak_bytes, report["peak_bytes"]), self._planned(report, result, rounds), (forward, backward)
+        return max(plan.peak_bytes, report["peak_bytes"]), self._planned(report, result), (forward, backward)
 
     def fits(self, plan: RegionPlan) -> bool:
         return self._room(plan) >= 0
@@ -79,7 +93,7 @@ class Candidates:
         for plan, parts in self._rounds():
             has_fitted |= self.fits(plan)
             yield plan, parts
-        found = None if has_fitted else self.planners(1, 2 + ROUNDS)
+        found = None if has_fitted else self.planners(1)
         if found is not None:
             yield found[1:]
 
@@ -88,22 +102,22 @@ class Candidates:
         close = int((1 - CLOSE) * memory)
         below, above = 0, 2**62  # budgets of the planner whose partition fitted, and did not
         within = memory
-        for number in range(ROUNDS):
-            found = self.planners(within, 2 + number)
+        for _ in range(ROUNDS):
+            found = self.planners(within)
             if found is None:
                 return
             counted, plan, parts = found
             yield plan, parts
             room = self._room(plan)
-            if 0 <= room <= close:
+            if 0 <= room <= (close if above == 2**62 else 2 * close):
                 return
             if room >= 0:
                 below = max(below, counted)
             else:
                 above = min(above, counted)
             within = counted + room
-            if number == ROUNDS - 2 and not below:
-                within -= close  # the last round had better fit
+            if room < 0:
+                within -= close  # what differs once differs again, and a round costs seconds
             if not below < within < above:
                 within = (below + min(above, memory)) // 2 if below else 1
 
@@ -119,7 +133,7 @@ class Candidates:
     def _scratch_of(self, node: Node) -> int:
         return self.backend.prices(self.device).of(node).scratch
 
-    def _planned(self, report: dict[str, Any], parts: tuple[Part, Part], rounds: int) -> RegionPlan:
+    def _planned(self, report: dict[str, Any], parts: tuple[Part, Part]) -> RegionPlan:
         whole, results = self._whole, len(self.joint.forward_outputs)
         base = whole.resident.total + whole.allowance.waiting_bytes
         bases = base, base + whole.tangent_bytes
@@ -128,5 +142,5 @@ class Candidates:
         report = {**report, "forward_peak_bytes": bases[0] + parts[0].peak, "backward_peak_bytes": bases[1] + parts[1].peak, "crossing": sorted(map(str, saved)),
                   "crossing_bytes": sum(saved.values()), "handed_bytes": sum(handed.values())}
         levels = tuple([start + each for each in part.levels] for start, part in zip(bases, parts))
-        self.plans.append(replace(whole, report=report, mode="inductor", rounds=rounds, levels=levels))
+        self.plans.append(replace(whole, report=report, mode="inductor", rounds=len(self.plans) + 1, levels=levels))
         return self.plans[-1]

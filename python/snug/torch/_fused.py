@@ -123,7 +123,7 @@ class Fused(Compiled):
 
     _is_exact = False
     prices = 0  # partitions that are lowered for a price list
-    lowered: list[RegionPlan]  # of the partitions that were lowered, PyTorch's own first
+    lowered: list[RegionPlan]  # of the partitions that were lowered, PyTorch's own first where it may fit
     made: list[Held]  # what crosses and the forward part made
     watched: set[int] = set()  # storages that cross, of a forward part that was measured: the profiler sees them go
 
@@ -163,9 +163,10 @@ class Fused(Compiled):
             found = next((each for each in candidates.that_hands_least() if candidates.fits(each[0])), None)
             if found is not None:
                 return found
-        own = candidates.pytorchs(parts), parts
-        if candidates.fits(own[0]):
-            return own
+        if self.prices or candidates.may_fit(parts):
+            own = candidates.pytorchs(parts), parts
+            if candidates.fits(own[0]):
+                return own
         return min((each for each in candidates.search() if candidates.fits(each[0])), key=lambda each: each[0].overhead, default=None)
 
     def _inner(self, module: GraphModule, inputs: Sequence[Any], **words: Any) -> Any:

@@ -44,7 +44,7 @@ class RegionPlan:
     measured_backward_bytes: int | None = None
     #: "exact", or "inductor": peaks are those of Inductor's buffers then, and measured peaks those of the allocator.
     mode: str = "exact"
-    #: Partitions that were lowered, PyTorch's own first; 0 in mode "exact".
+    #: Partitions that were lowered, PyTorch's own first where it may fit; 0 in mode "exact".
     rounds: int = 0
     #: Mode "inductor": bytes line by line of the programs that call the kernels, forward and backward part.
     levels: tuple[list[int], ...] = field(default=(), repr=False)
