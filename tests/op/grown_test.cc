@@ -19,7 +19,7 @@ namespace snug {
 namespace {
 
 constexpr double kMostElements = 1 << 18, kMostFlops = 5e6;
-constexpr double kDistance = 1e-3;  // of the largest of an output
+constexpr double kDistance = 5e-3;  // of the largest of an output
 using Lengths = std::set<int64_t>;
 
 bool may_grow(const CaseInput& input) {
