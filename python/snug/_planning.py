@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from ._session_options import Options
 
 
-_MAX_ROWS = 2**31 - 1  # of a batch, as of a session
-
-
 def _names(key: str, names: str | Sequence[str]) -> str:
     """One name is a list of one, not of its letters."""
     return json_of(key, [names] if isinstance(names, str) else list(names))
@@ -77,8 +74,8 @@ def gradients(ys: Network, xs: Sequence[str] = (), checkpoints: str | Sequence[s
 
 def splits_of(batch_rows: int) -> list[int]:
     """The numbers of rows that a batch may be split into, largest first."""
-    if not isinstance(batch_rows, numbers.Integral) or not 1 <= batch_rows <= _MAX_ROWS:
-        raise Error("bad_config", "batch_rows", f"{batch_rows!r} rows are no batch", f"give a whole number from 1 to {_MAX_ROWS}")
+    if not isinstance(batch_rows, numbers.Integral):
+        raise Error("bad_config", "batch_rows", f"{batch_rows!r} rows are no batch", "give a whole number")
     return do(None, "splits_of", {".batch_rows": str(int(batch_rows))})
 
 

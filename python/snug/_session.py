@@ -86,8 +86,6 @@ class Machine:
     """This machine's cores and their measured speed, opened once for several plans and sessions."""
 
     def __init__(self, threads: int = 0, profile_folder: str | os.PathLike[str] | None = None) -> None:
-        if isinstance(threads, numbers.Integral) and not 0 <= threads <= 1024:
-            raise Error("bad_config", "threads", f"{threads} is not within [0, 1024]", "give 0 for every core")
         self._handle = make(None, "machine", options_of({".threads": threads, ".profile_folder": profile_folder}))
         about = do(self._handle, "about")
         self.threads: int = about["threads"]

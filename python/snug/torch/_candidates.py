@@ -16,6 +16,7 @@ from .._errors import DoesNotFit
 from ._joint import Joint
 from ._lowered import Part, guarded, lowered
 from ._region import Allowance, RegionPlan, beside, plan_region
+from ._resident import storages
 from ._split import split
 
 if TYPE_CHECKING:
@@ -24,12 +25,6 @@ if TYPE_CHECKING:
 ROUNDS = 3
 CLOSE = 0.95  # of the budget: no further round; twice as far from it where a partition has missed it
 Parts = tuple[GraphModule, GraphModule]
-
-
-def _storages(node: Node) -> dict[int, int]:
-    """Bytes by storage."""
-    found = torch.utils._pytree.tree_leaves(node.meta.get("val"))
-    return {each.untyped_storage()._cdata: each.untyped_storage().nbytes() for each in found if isinstance(each, torch.Tensor)}
 
 
 class Candidates:
@@ -45,10 +40,10 @@ class Candidates:
     def may_fit(self, parts: Parts) -> bool:
         """Whether what a partition of PyTorch's hands on, and who calls gets, leaves anything: Inductor makes each of that, whatever it fuses."""
         output = next(node for node in parts[0].graph.nodes if node.op == "output")
-        made = [node for node in output.all_input_nodes if node.op == "call_function"]
-        given = {key for node in parts[0].graph.find_nodes(op="placeholder") for key in _storages(node)}
-        bytes_of = {key: count for node in made for key, count in _storages(node).items() if key not in given}
-        return self._whole.resident.total + self.allowance.waiting_bytes + sum(bytes_of.values()) <= self.backend.memory
+        returned, given = (storages(torch.utils._pytree.tree_leaves([node.meta.get("val") for node in nodes]))
+                           for nodes in (output.all_input_nodes, parts[0].graph.find_nodes(op="placeholder")))
+        made = sum(count for key, count in returned.items() if key not in given)
+        return self._whole.resident.total + self.allowance.waiting_bytes + made <= self.backend.memory
 
     def pytorchs(self, parts: Parts) -> RegionPlan:
         """The plan of a partition of PyTorch's: its schedule is empty."""

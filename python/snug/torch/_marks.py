@@ -14,6 +14,7 @@ import torch
 from torch.fx import Graph, Node
 
 from .._errors import Error
+from ._resident import storages
 
 
 def must_be_saved(node: Node) -> bool:
@@ -33,14 +34,14 @@ def make_again(graph: Graph, num_forward_outputs: int, draws: Any) -> None:
             raise Error("unsupported", f"{node.name} ({node.meta.get('original_aten') or node.target})", "is marked MUST_RECOMPUTE and draws random numbers, which would be others",
                         "let the policy return PREFER_RECOMPUTE for it: numbers that were drawn are kept")
     copies: dict[Node, Node] = {}
-    storages = {each for node in marked for each in _storages(node)}
+    hidden = {each for node in marked for each in _storages(node)}
     behind = _of_backward_part(graph)
     for node in list(graph.nodes):
         if node in behind and node.op == "call_function":
             for each in node.all_input_nodes:
                 if each in marked:
                     node.replace_input_with(each, _copy(graph, each, marked, copies, node))
-            if _storages(node) & storages:
+            if _storages(node) & hidden:
                 node.meta["val"] = _value(node)  # a view, now of a copy
     for node in marked:
         for each in (node, *node.users):
@@ -58,8 +59,7 @@ def _tag(node: Node) -> str:
 
 
 def _storages(node: Node) -> set[int]:
-    found = torch.utils._pytree.tree_leaves(node.meta.get("val"))
-    return {each.untyped_storage()._cdata for each in found if isinstance(each, torch.Tensor) and each.layout == torch.strided}
+    return set(storages(torch.utils._pytree.tree_leaves(node.meta.get("val"))))
 
 
 def _of_backward_part(graph: Graph) -> set[Node]:

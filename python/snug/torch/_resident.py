@@ -15,12 +15,12 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from .._errors import Error
 
 
-def storages(tensors: Iterable[Any], device: torch.device) -> dict[int, int]:
-    """Bytes by storage, of what lies on the device. Of a tensor that is sharded (FSDP2), this rank's part."""
+def storages(tensors: Iterable[Any], device: torch.device | None = None) -> dict[int, int]:
+    """Bytes by storage, of what lies on the device, where one is given. Of a tensor that is sharded (FSDP2), this rank's part."""
     found = {}
     for each in tensors:
         each = getattr(each, "_local_tensor", each)
-        if isinstance(each, torch.Tensor) and each.device.type == device.type and each.layout == torch.strided:
+        if isinstance(each, torch.Tensor) and each.layout == torch.strided and (device is None or each.device.type == device.type):
             storage = each.untyped_storage()
             found[storage._cdata] = storage.nbytes()
     return found
