@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "base/numbers.h"
 #include "ops/elementwise/elementwise_vjp.h"
 #include "ops/gelu.h"
 #include "ops/op_probes.h"
@@ -83,7 +84,7 @@ std::vector<TensorType> infer_fill(const InferArgs& args) {
   const double value = args.attrs.real("value");
   if (std::isfinite(value) && !std::isfinite(static_cast<float>(value)))
     throw Error(ErrorCode::invalid_graph, args.where,
-                "value " + std::to_string(value) + " is more than f32 holds",
+                "value " + number_text(value) + " is more than f32 holds",
                 "give one within 3.4e38 of 0");
   TensorType type{DType::f32, shape};
   (void)element_count(type);

@@ -247,7 +247,7 @@ void add_cast_and_fill(Cases& cases) {
                    .inputs = {},
                    .attrs = {{"value", -1e39}, {"shape", Shape{2}}},
                    .error = ErrorCode::invalid_graph,
-                   .error_text = "is more than f32 holds"});
+                   .error_text = "value -1e+39 is more than f32 holds"});
   cases.push_back({.op = "gelu",
                    .name = "unknown_approximation",
                    .inputs = {f32_normal({3})},
