@@ -39,49 +39,70 @@ def begin() -> None:
     _here.cause = None
 
 
-def _hold(_signal: int, _frame: Any) -> None:
-    _here.is_held = True
+#: Signals whose handlers may raise: of these a program asks for its end, or for a pause of its work.
+_SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGALRM", "SIGVTALRM", "SIGPROF", "SIGUSR1", "SIGUSR2")]
 
 
-def _hand_to(handler: Callable[..., Any]) -> None:
-    """Ctrl-C is the handler's again, also what was held."""
-    signal.signal(signal.SIGINT, handler)
-    if getattr(_here, "is_held", False):
-        _here.is_held = False
-        handler(signal.SIGINT, sys._getframe())
+def _hold(number: int, _frame: Any) -> None:
+    _here.held.append(number)
+
+
+def _hold_all() -> dict[int, Callable[..., Any]]:
+    """The handlers in whose place signals are held."""
+    _here.held = []
+    handlers = {number: handler for number in _SIGNALS if callable(handler := signal.getsignal(number)) and handler is not _hold}
+    for number in handlers:
+        signal.signal(number, _hold)
+    return handlers
+
+
+def _hand_out(handlers: dict[int, Callable[..., Any]]) -> None:
+    """Signals are the handlers' again, also what was held."""
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+    _raise_each(_here.held)
+
+
+def _raise_each(held: list[int]) -> None:
+    if not held:
+        return
+    try:
+        signal.raise_signal(held.pop(0))
+    finally:  # also where the handler of one raises
+        _raise_each(held)
 
 
 def heard(function: Callable[..., Any], *arguments: Any) -> Any:
-    """What a function of the library gives that calls Python's. Of a Ctrl-C that came meanwhile Python hears where the first of
-    those begins, before any `try` in it, and ctypes loses what is raised there: so it is held until one is `interruptible`, or to
-    the end. Signals are the main thread's."""
-    handler = signal.getsignal(signal.SIGINT) if threading.current_thread() is threading.main_thread() else None
-    if not callable(handler) or handler is _hold:
+    """What a function of the library gives that calls Python's. Of a signal that came meanwhile (Ctrl-C, an alarm) Python hears
+    where the first of those begins, before any `try` in it, and ctypes loses what a handler raises there: so it is held until one
+    is `interruptible`, or to the end. Signals are the main thread's."""
+    outer = getattr(_here, "handlers", None)
+    if outer or threading.current_thread() is not threading.main_thread():
         return function(*arguments)
-    outer, _here.handler = getattr(_here, "handler", None), handler
-    signal.signal(signal.SIGINT, _hold)
+    _here.handlers = _hold_all()
     try:
         return function(*arguments)
     finally:
-        _here.handler = outer
-        _hand_to(handler)
+        handlers, _here.handlers = _here.handlers, outer
+        _hand_out(handlers)
 
 
 class _Interruptible:
-    """Within what the library calls, what Ctrl-C ends as it always does."""
+    """Within what the library calls, what a signal ends as it always does."""
 
     def __enter__(self) -> None:
-        handler = getattr(_here, "handler", None)
-        if handler is not None:
+        handlers = getattr(_here, "handlers", None)
+        if handlers is not None:
+            _here.handlers = {}  # none is held
             try:
-                _hand_to(handler)
+                _hand_out(handlers)
             except BaseException:
                 self.__exit__()
                 raise
 
     def __exit__(self, *_error: Any) -> None:
-        if getattr(_here, "handler", None) is not None:
-            signal.signal(signal.SIGINT, _hold)
+        if getattr(_here, "handlers", None) is not None:
+            _here.handlers = _hold_all()  # what is called may have set others
 
 
 interruptible = _Interruptible()
@@ -89,7 +110,7 @@ interruptible = _Interruptible()
 
 def raise_held() -> None:
     """In place of that where nothing is called that takes time."""
-    if getattr(_here, "is_held", False):
+    if getattr(_here, "held", None):
         with interruptible:
             pass
 

@@ -115,7 +115,8 @@ def pad(x: Tensor, axis: int, before: int, after: int) -> Tensor:
 
 
 def concat(parts: Sequence[Tensor], axis: int) -> Tensor:
-    return builder_of(*parts)._tensor("concat", list(parts), axis=axis)
+    parts = list(parts)
+    return builder_of(*parts)._tensor("concat", parts, axis=axis)
 
 
 def broadcast_to(x: Tensor, shape: Sequence[int]) -> Tensor:

@@ -27,7 +27,12 @@ def checkpointed_part(b: NetworkBuilder) -> Iterator[None]:
     """What is built in it is one checkpointed part: nothing that is made in it is kept, but what the rest of the network needs,
     and it is run again before its backward part."""
     b._call("begin_part")
-    yield
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(Error):  # that nothing was built in it
+            b._call("end_part")
+        raise
     b._call("end_part")
 
 

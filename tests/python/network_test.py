@@ -222,6 +222,29 @@ class Building(unittest.TestCase):
 
         refused(self, "invalid_graph", "nothing to run again", lambda: snug.plan_network(empty_part, **OPTIONS))
 
+    def test_a_part_that_raises_is_ended(self):
+        def around(part):
+            @snug.network
+            def caught(b):
+                x = recompute.keep(linear("in", b.input("x", [WIDTH]), WIDTH))
+                with self.assertRaises(ZeroDivisionError):
+                    part(x)
+                b.minimize(b.weighted_mean(ops.tanh(linear("out", x, 1))))
+
+            return snug.plan_network(caught, **{**OPTIONS, "recompute": "marked"})
+
+        empty = around(lambda x: recompute.checkpoint(lambda y: 1 / 0, x))
+        used = around(lambda x: recompute.checkpoint(lambda y: [ops.tanh(y), 1 / 0], x))
+        self.assertEqual([empty.ops_run_again, used.ops_run_again], [around(lambda x: 1 / 0).ops_run_again] * 2)
+
+    def test_parts_of_a_concat_may_come_one_by_one(self):
+        @snug.network
+        def joined(b):
+            x = b.input("x", [WIDTH])
+            b.minimize(b.weighted_mean(linear("out", ops.concat((x for _ in range(2)), 1), 1)))
+
+        self.assertGreater(snug.plan_network(joined, **OPTIONS).arena_bytes, 0)
+
 
 @snug.op(flops=lambda x, factor: 2 * np.prod(x.shape, dtype=float))
 def squares(x, y, *, factor=1.0):

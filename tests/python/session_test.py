@@ -269,6 +269,44 @@ class Sessions(unittest.TestCase):
         signal.signal(signal.SIGINT, signal.default_int_handler)
         self.assertEqual(session.evaluate(batch(), caught).rows, ROWS)
 
+    def test_every_signal_while_the_library_works(self):
+        class TimeIsUp(Exception):
+            pass
+
+        def ring(number, _frame):
+            rung.append(number)
+            raise TimeIsUp
+
+        rung = []
+        count = 400_000
+        many = {"x": np.zeros((count, WIDTH), np.float32), "label": np.zeros(count, np.int32)}
+        session = snug.Session(digits, **OPTIONS)
+        for number in (signal.SIGALRM, signal.SIGTERM, signal.SIGUSR1):
+            self.addCleanup(signal.signal, number, signal.signal(number, ring))
+            timer = threading.Timer(0.05, os.kill, (os.getpid(), number))
+            timer.start()
+            with self.assertRaises(TimeIsUp):
+                session.evaluate(many)
+            timer.join()
+            self.assertIs(signal.getsignal(number), ring)
+        self.assertEqual(rung, [signal.SIGALRM, signal.SIGTERM, signal.SIGUSR1])
+
+        # What is called may set a handler, and use the library: also then none is lost.
+        def sink(first, _arrays):
+            if first:
+                return
+            signal.signal(signal.SIGUSR2, ring)
+            timer.start()
+            with self.assertRaises(TimeIsUp):
+                other.evaluate(many)
+
+        self.addCleanup(signal.signal, signal.SIGUSR2, signal.getsignal(signal.SIGUSR2))
+        other = snug.Session(digits, **OPTIONS)
+        timer = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGUSR2))
+        self.assertEqual(session.evaluate(batch(), sink).rows, ROWS)
+        self.assertIs(signal.getsignal(signal.SIGUSR2), ring)
+        self.assertEqual(rung[3:], [signal.SIGUSR2])
+
     def test_sessions_in_threads(self):
         wanted = [snug.Session(digits, **OPTIONS, seed=seed) for seed in range(4)]
         for session in wanted:
