@@ -80,6 +80,14 @@ class Inductor(unittest.TestCase):
         self.assertTrue(plan.report["schedule"])  # a partition of the planner's
         self.assertLess(distance(wanted, found), 1e-6 * length(wanted))
 
+    def test_what_a_library_takes_for_itself(self):
+        """Inductor lays pictures out with their channels last, where convolutions take less than in the graph's order."""
+        layers = torch.nn.Sequential(torch.nn.Conv2d(3, 96, 4, 4), torch.nn.GELU(), torch.nn.Conv2d(96, 384, 2, 2), torch.nn.GELU(), torch.nn.Flatten(2)).to(DEVICE)
+        backend = snug.torch.backend(1 << 40, resident_bytes=0, mode="inductor")
+        x = models.pictures(4, 3, 32).to(DEVICE, memory_format=torch.channels_last)
+        torch.compile(layers, backend=backend)(x).square().sum().backward()
+        self.check_bytes(backend)
+
     def test_plan_before_anything_runs(self):
         case = Case("custom")
         whole = snug.torch.plan(case.model, case.batch, optimizer=case.optimizer, mode="inductor")

@@ -5,7 +5,7 @@ Inductor's buffers; the planner, which counts tensors of the graph, is asked aga
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -125,8 +125,8 @@ class Candidates:
         for i in range(1, points + 1):
             self.planners(top - i * (top - least) // points)
 
-    def _scratch_of(self, node: Node) -> int:
-        return self.backend.prices(self.device).of(node).scratch
+    def _scratch_of(self, node: Node, operands: Mapping[Node, torch.Tensor]) -> int:
+        return self.backend.prices(self.device).of(node, operands).scratch
 
     def _planned(self, report: dict[str, Any], parts: tuple[Part, Part]) -> RegionPlan:
         whole, results = self._whole, len(self.joint.forward_outputs)

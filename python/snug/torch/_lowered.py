@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from unittest import mock
@@ -26,6 +26,7 @@ from torch.fx import GraphModule, Node
 
 Key = Any  # of a storage
 Storage = tuple[Key, int]  # and its bytes
+ScratchOf = Callable[[Node, Mapping[Node, torch.Tensor]], int]  # of an op, some of whose operands are others than in the graph
 
 
 #: Places in the order of the graph, beyond which PyTorch 2.11 makes no kernel of two ops that read the same.
@@ -159,7 +160,28 @@ def _of_forward(storage: Storage | None) -> Storage | None:
     return None if storage is None else (("forward", storage[0]), storage[1])
 
 
-def live(graph: GraphLowering, inputs: dict[str, Storage], held: Sequence[Storage], scratch_of: Callable[[Node], int]) -> Part:
+def _ops_of(kernel: Any) -> list[Node]:
+    """The graph's op that a kernel of a library computes: Inductor names it, unless it has several results."""
+    origin = kernel.get_origin_node()
+    return [origin] if origin is not None else [each for each in kernel.get_origins() if each.target is kernel.op_overload]
+
+
+def _laid_out(kernel: Any, origin: Node) -> dict[Node, torch.Tensor]:
+    """Operands that lie otherwise than in the graph (channels last, say): what a library takes for itself differs."""
+    nodes = [each for each in torch.utils._pytree.tree_leaves((origin.args, origin.kwargs)) if isinstance(each, Node) and isinstance(each.meta["val"], torch.Tensor)]
+    layouts = [each.get_layout() for each in torch.utils._pytree.tree_leaves(kernel.inputs) if each.has_tensor_output()]
+    found: dict[Node, torch.Tensor] = {}
+    for node, layout in zip(nodes, layouts):
+        value = node.meta["val"]
+        size, stride = ([int(each) for each in of] for of in (layout.size, layout.stride))
+        if len(nodes) != len(layouts) or size != list(value.shape):
+            return {}  # these are no operands of the op's
+        if stride != list(value.stride()):
+            found[node] = value.new_empty_strided(size, stride)
+    return found
+
+
+def live(graph: GraphLowering, inputs: dict[str, Storage], held: Sequence[Storage], scratch_of: ScratchOf) -> Part:
     """What the program has in memory. `inputs`: those that are given away to it. `held`: what the caller has throughout."""
     life = _Life()
     for number, storage in enumerate(held):
@@ -183,9 +205,7 @@ def live(graph: GraphLowering, inputs: dict[str, Storage], held: Sequence[Storag
         elif isinstance(line, (wrapper.ExternKernelOutLine, wrapper.ExternKernelAllocLine)):
             if isinstance(line, wrapper.ExternKernelAllocLine):
                 _called(life, graph, line.node)
-            origin = line.node.get_origin_node()
-            if origin is not None:
-                life.take(scratch_of(origin))
+            life.take(max((scratch_of(origin, _laid_out(line.node, origin)) for origin in _ops_of(line.node)), default=0))
     part = Part(life.levels)
     for each in graph.graph_outputs:
         is_tensor = isinstance(each, ir.IRNode) and each.has_tensor_output()
@@ -199,7 +219,7 @@ def _inputs_of(module: GraphModule) -> list[Any]:
     return [node.meta["val"] for node in module.graph.nodes if node.op == "placeholder"]
 
 
-def lowered(forward: GraphModule, backward: GraphModule, num_results: int, scratch_of: Callable[[Node], int]) -> tuple[Part, Part]:
+def lowered(forward: GraphModule, backward: GraphModule, num_results: int, scratch_of: ScratchOf) -> tuple[Part, Part]:
     """Both parts. Tangents are not counted."""
     forward, backward = copy.deepcopy(forward), copy.deepcopy(backward)
     for module, visible in ((forward, num_results), (backward, 0)):

@@ -14,7 +14,7 @@ import pathlib
 import platform
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -61,11 +61,13 @@ class Prices:
         self._known: dict[str, Price | None] = self._read()
         self._is_changed = False
 
-    def of(self, node: Node) -> Price:
+    def of(self, node: Node, operands: Mapping[Node, torch.Tensor] | None = None) -> Price:
+        """`operands`: those that are others than the graph's."""
         name = node.target if isinstance(node.target, torch._ops.OpOverload) else getattr(node.target, "__qualname__", str(node.target))
-        key = f"{name}{_shown(node.args)}{_shown(node.kwargs)}"
+        values = {each: each.meta["val"] for each in node.all_input_nodes} | dict(operands or {})
+        key = f"{name}{_shown(node.args, values)}{_shown(node.kwargs, values)}"
         if key not in self._known:
-            self._known[key] = self._measure(node)
+            self._known[key] = self._measure(node, values)
             self._is_changed = True
         price = self._known[key]
         if price is None:
@@ -93,14 +95,14 @@ class Prices:
         except (OSError, ValueError, AttributeError, TypeError, IndexError):
             return {}
 
-    def _measure(self, node: Node) -> Price | None:
+    def _measure(self, node: Node, values: Mapping[Node, Any]) -> Price | None:
         def run() -> Any:
             return node.target(*operands, **words)
 
         devices = [self.device] if self.device.type == "cuda" else []
         with _disable_current_modes(), torch.random.fork_rng(devices=devices), torch.no_grad():
             try:
-                operands, words = _operands(node, self.device)
+                operands, words = _operands(node, values, self.device)
                 result = run()
                 storages = tuple(each.untyped_storage().nbytes() for each in torch.utils._pytree.tree_leaves(result) if isinstance(each, torch.Tensor))
                 del result
@@ -166,25 +168,25 @@ def peak_of(events: list[int]) -> int:
     return max(itertools.accumulate(events, initial=0))
 
 
-def _shown(arg: Any) -> str:
+def _shown(arg: Any, values: Mapping[Node, Any]) -> str:
     if isinstance(arg, Node):
-        return _shown(arg.meta["val"])
+        return _shown(values[arg], values)
     if isinstance(arg, torch.Tensor):
         return f"{str(arg.dtype).removeprefix('torch.')}{list(arg.shape)}{list(arg.stride())}+{arg.storage_offset()}/{arg.untyped_storage().nbytes()}"
     if isinstance(arg, (list, tuple)):
-        return "(" + ",".join(_shown(each) for each in arg) + ")"
+        return "(" + ",".join(_shown(each, values) for each in arg) + ")"
     if isinstance(arg, dict):
-        return "{" + ",".join(f"{key}={_shown(each)}" for key, each in arg.items()) + "}"
+        return "{" + ",".join(f"{key}={_shown(each, values)}" for key, each in arg.items()) + "}"
     return repr(arg)
 
 
-def _operands(node: Node, device: torch.device) -> Any:
+def _operands(node: Node, values: Mapping[Node, Any], device: torch.device) -> Any:
     """Made up, but for what the op that makes it lays down in integers (seeds, indices, masks): that op runs for it, since
     kernels take their word for it, and for where they lie."""
     made: dict[Node, Any] = {}
 
     def operand(arg: Node) -> Any:
-        value = arg.meta["val"]
+        value = values[arg]
         if arg.target is not operator.getitem or not isinstance(value, torch.Tensor) or value.dtype.is_floating_point:
             return _made_up(value, device)
         maker = arg.args[0]
