@@ -313,6 +313,36 @@ class Exact(unittest.TestCase):
         first.backward()
         run(**case.batch).backward()
 
+    def test_results_that_are_held_over_the_next_call(self):
+        """Logits of earlier steps: a plan leaves room for them, once; those of ever more steps are refused."""
+        case = Case("gpt2")
+        whole = case.backend(1 << 40)
+        wanted = case.gradients(case.compiled(whole))
+        backend = case.backend(whole.plans[0].peak_bytes - 4096)
+        run = case.compiled(backend)
+        case.gradients(run)
+        alone = backend.plans[0]
+        kept = []
+
+        def step():
+            kept.append(run(**case.batch))
+            loss_of(kept[-1]).backward()
+
+        for _ in range(4):
+            step()
+        self.assertIs(backend.plans[0], alone)
+        with self.assertWarnsRegex(UserWarning, "planned anew"):
+            step()
+        (beside,) = backend.plans
+        self.assertEqual(beside.allowance.waiting_bytes, 4 * kept[0].logits.nbytes)
+        self.assertEqual((beside.measured_forward_bytes, beside.measured_backward_bytes), (beside.forward_peak_bytes, beside.backward_peak_bytes))
+        self.assertLessEqual(beside.peak_bytes, backend.memory)
+        with self.assertRaisesRegex(snug.DoesNotFit, "whoever called them still has"):
+            for _ in range(16):
+                step()
+        kept.clear()
+        self.assertTrue(equal(wanted, case.gradients(run)))
+
     def test_retained_graphs(self):
         case = Case("custom")
         backend = case.backend(1 << 40)

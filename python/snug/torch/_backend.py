@@ -2,15 +2,16 @@
 """The backend of torch.compile: graphs come in, are planned within the bytes that are left for them, and run in the planned order."""
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch.fx import GraphModule, Node
 
-from .._errors import Error
+from .._errors import DoesNotFit, Error
 from ._compiled import Compiled
-from ._memory import bytes_of
+from ._memory import bytes_of, shown
 from ._prices import Prices
 from ._region import RegionPlan
 from ._share import divide
@@ -75,14 +76,15 @@ class Backend:
         return self._prices[key]
 
     def waiting_bytes(self, args: Sequence[Any] = ()) -> int:
-        """What forward parts have handed to backward parts that have not run, without what lies in `args`."""
-        found: dict[int, int] = {}
-        for part in self.parts:
-            found.update(part.waiting())
-        for each in args:
-            if isinstance(each, torch.Tensor):
-                found.pop(each.untyped_storage()._cdata, None)
-        return sum(found.values())
+        return sum(self.waiting(args).values())
+
+    def waiting(self, args: Sequence[Any] = ()) -> dict[int, int]:
+        """By storage: what forward parts have handed to backward parts, as far as it is still there, without what lies in `args`."""
+        return _without([part.waiting() for part in self.parts], args)
+
+    def held_results(self, args: Sequence[Any]) -> dict[int, int]:
+        """By storage: results of earlier calls that whoever called has, without what lies in `args`."""
+        return _without([part.held_results() for part in self.parts], args)
 
     def begin(self) -> None:
         """Before a graph runs: at the first of a step, all graphs of the step before are known."""
@@ -93,6 +95,14 @@ class Backend:
                 part.share = shares.get(part)
         if self.waiting_bytes() == 0:
             self.order = []
+
+
+def _without(parts: Sequence[dict[int, int]], args: Sequence[Any]) -> dict[int, int]:
+    found = {key: count for part in parts for key, count in part.items()}
+    for each in args:
+        if isinstance(each, torch.Tensor):
+            found.pop(each.untyped_storage()._cdata, None)
+    return found
 
 
 def without_gradients(module: GraphModule) -> GraphModule:
@@ -138,10 +148,24 @@ class _Region:
             if not self.compiled and self.backend.differentiate == "loss":
                 self.module = without_gradients(self.module)
             compiled = self.compiled[key] = _kind(self.backend.mode)(self.backend, self.module, args)
-        elif compiled.share != compiled.planned_share:
-            self.backend.parts.remove(compiled)
-            compiled = self.compiled[key] = _kind(self.backend.mode)(self.backend, self.module, args, compiled.share)
+        elif compiled.share_of_call(args) != compiled.planned_share:
+            compiled = self.compiled[key] = self._planned_anew(compiled, args)
         return compiled(args)
+
+    def _planned_anew(self, compiled: Compiled, args: Sequence[Any]) -> Compiled:
+        share = compiled.share_of_call(args)
+        is_beside_results = share != compiled.share
+        try:
+            found = _kind(self.backend.mode)(self.backend, self.module, args, share)
+        except DoesNotFit:
+            if is_beside_results:
+                return compiled  # which says that these results are in the way
+            raise
+        self.backend.parts.remove(compiled)
+        if is_beside_results and share is not None:
+            warnings.warn(f"snug.torch: results of an earlier call, {shown(share.waiting_bytes)}, are there while the next one runs: it was planned anew to leave "
+                          "room for them. Who lets go of them before (del) saves that", stacklevel=3)
+        return found
 
 
 def _kind(mode: str) -> type[Compiled]:

@@ -14,7 +14,7 @@ from torch.fx import GraphModule, Node
 
 from .._errors import DoesNotFit
 from ._joint import Joint
-from ._lowered import Part, guarded, lowered
+from ._lowered import Part, Reader, guarded, lowered
 from ._region import Allowance, RegionPlan, beside, plan_region
 from ._resident import storages
 from ._split import split
@@ -45,9 +45,26 @@ class Candidates:
         made = sum(count for key, count in returned.items() if key not in given)
         return self._whole.resident.total + self.allowance.waiting_bytes + made <= self.backend.memory
 
-    def pytorchs(self, parts: Parts) -> RegionPlan:
-        """The plan of a partition of PyTorch's: its schedule is empty."""
-        return self._planned({**self._whole.report, "schedule": [], "overhead": 0.0}, lowered(*parts, len(self.joint.forward_outputs), self._scratch_of))
+    def surely_fits(self) -> bool:
+        """Whether all that the graph makes could be kept, by the planner's count: PyTorch's partition is within the budget then, very likely."""
+        return self._whole.peak_bytes <= CLOSE * self.backend.memory and self.allowance.crossing_bytes is None
+
+    def unread(self) -> RegionPlan:
+        """That of PyTorch's partition, with the planner's peaks: of a schedule that is empty."""
+        return replace(self._whole, report={**self._whole.report, "schedule": [], "overhead": 0.0})
+
+    def pytorchs(self, read: Sequence[Part]) -> RegionPlan:
+        return self._planned(self.unread().report, read)
+
+    def lower_pytorchs(self, parts: Parts) -> RegionPlan:
+        return self.pytorchs(self._lower(parts))
+
+    def reader(self) -> Reader:
+        return Reader(len(self.joint.forward_outputs), self._scratch_of)
+
+    def exceeds(self, part: Part) -> bool:
+        """Whether a part takes more than the budget, whatever the other one does."""
+        return self._whole.resident.total + self.allowance.waiting_bytes + part.peak > self.backend.memory
 
     def planners(self, within: int) -> tuple[int, RegionPlan, Parts] | None:
         """What the planner makes of `within` bytes, or its smallest: the bytes by its own count, the plan, the partition. None where it has been here before."""
@@ -64,6 +81,11 @@ class Candidates:
             if found is not None:
                 yield found[1:]
 
+    def _lower(self, parts: Parts) -> list[Part]:
+        reader = self.reader()
+        lowered(*parts, reader, len(self.joint.forward_outputs))
+        return reader.parts
+
     def _lowered(self, plan: RegionPlan) -> tuple[int, RegionPlan, Parts] | None:
         report = plan.report
         if str(report["schedule"]) in self._tried:
@@ -71,7 +93,7 @@ class Candidates:
         self._tried.add(str(report["schedule"]))
         forward, backward, _ = split(self.module, self.joint, report["schedule"], report["boundary_step"], report["crossing"])
         with guarded():
-            result = lowered(forward, backward, len(self.joint.forward_outputs), self._scratch_of)
+            result = self._lower((forward, backward))
         return max(plan.peak_bytes, report["peak_bytes"]), self._planned(report, result), (forward, backward)
 
     def fits(self, plan: RegionPlan) -> bool:
@@ -128,7 +150,7 @@ class Candidates:
     def _scratch_of(self, node: Node, operands: Mapping[Node, torch.Tensor]) -> int:
         return self.backend.prices(self.device).of(node, operands).scratch
 
-    def _planned(self, report: dict[str, Any], parts: tuple[Part, Part]) -> RegionPlan:
+    def _planned(self, report: dict[str, Any], parts: Sequence[Part]) -> RegionPlan:
         whole, results = self._whole, len(self.joint.forward_outputs)
         base = whole.resident.total + whole.allowance.waiting_bytes
         bases = base, base + whole.tangent_bytes

@@ -25,6 +25,7 @@ from ._split import split
 if TYPE_CHECKING:
     from ._backend import Backend
 
+ONE_NUMBER = 16  # bytes at most: who has the loss of an earlier call needs no room
 Held = tuple[StorageWeakRef, int]  # a storage, for as long as somebody has it, and its bytes
 
 
@@ -82,6 +83,7 @@ class Compiled:
         self.saved_places: list[int] = []  # and where they stand among the results of the forward part
         self.saved: list[Held] = []
         self.results: list[Held] = []  # of the forward part
+        self.returned: list[Held] = []  # the same of all calls, while somebody has them
         self._args: Sequence[Any] | None = args  # while it is compiled
         try:
             self.run = self._compile(module, args)
@@ -101,6 +103,20 @@ class Compiled:
     def waiting(self) -> dict[int, int]:
         """By storage: what the forward part has handed to a backward part that has not run."""
         return there(self.saved)
+
+    def held_results(self) -> dict[int, int]:
+        """By storage: results that are still there, numbers aside."""
+        return {key: count for key, count in there(self.returned).items() if count > ONE_NUMBER}
+
+    def share_of_call(self, args: Sequence[Any]) -> Allowance | None:
+        """What this call is planned for: that of the step, or, once, what leaves room for results of earlier calls. Most loops have these until
+        the next call has given others."""
+        if self.plan is None or self.share is not None or self.backend.graphs == "several":
+            return self.share
+        waiting, results = self.backend.waiting(args), self.backend.held_results(args)
+        if any(key not in results and count > ONE_NUMBER for key, count in waiting.items()) or self._needed_beside(sum(results.values())) <= self.backend.memory:
+            return None
+        return Allowance(waiting_bytes=sum(results.values()))
 
     # --- while it is compiled
 
@@ -167,17 +183,21 @@ class Compiled:
                 raise Error("out_of_budget", "grads", 'is "none", but a parameter has a gradient when the forward part begins',
                             'call optimizer.zero_grad(set_to_none=True) before, or plan with grads="accumulate"')
 
+    def _needed_beside(self, waiting: int) -> int:
+        assert self.plan is not None
+        return self.plan.forward_peak_bytes - self.plan.allowance.waiting_bytes + waiting
+
     def _check_room(self, args: Sequence[Any]) -> None:
         """Before the forward part: beside what earlier ones keep."""
         assert self.plan is not None
-        waiting = self.backend.waiting_bytes(args)
-        needed = self.plan.forward_peak_bytes - self.plan.allowance.waiting_bytes + waiting
+        waiting = sum((self.backend.waiting(args) | ({} if self.backend.graphs == "several" else self.backend.held_results(args))).values())
+        needed = self._needed_beside(waiting)
         if needed > self.backend.memory:
             hint = "call backward first, or let go of the earlier result"
             if self.backend.graphs == "one":
                 hint += '; where one step has several graphs, plan with graphs="several"'
             raise DoesNotFit("out_of_budget", "memory", f"{shown(self.backend.memory)} does not hold this forward part, which takes {shown(needed)} with the {shown(waiting)} that "
-                             "earlier ones keep for backward parts that have not run", hint)
+                             "earlier ones keep for backward parts that have not run, or that whoever called them still has", hint)
 
     def _run_forward(self, args: list[Any]) -> Any:
         assert self.plan is not None and self.forward is not None
@@ -190,11 +210,14 @@ class Compiled:
         else:
             results = self.forward(args)
         self.saved += handed_on + [held(results[place]) for place in self.saved_places]
-        if self.plan.measured_backward_bytes is None:
-            self.results = [held(results[i]) for i in self.made_results]
+        self._note_results([results[i] for i in self.made_results])
         if self.backend.graphs == "several":
             self.backend.order.append(self)
         return results
+
+    def _note_results(self, made: Sequence[torch.Tensor]) -> None:
+        self.results = [held(each) for each in made]
+        self.returned += self.results if self.backend.graphs == "one" else []
 
     def _run_backward(self, args: list[Any]) -> Any:
         assert self.plan is not None and self.backward is not None

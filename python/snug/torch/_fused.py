@@ -2,7 +2,8 @@
 """A graph for one set of shapes under Inductor: it compiles both parts, and the partition is ours.
 
 PyTorch's own partition is taken where its peak is within the budget. Elsewhere the cheapest of the planner's is that is
-(`_candidates.py`).
+(`_candidates.py`). Where all of the graph could be kept, what PyTorch's takes is read while Inductor compiles it, before its
+kernels are: it is compiled once, and nothing is lowered beside that.
 """
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ from .._errors import DoesNotFit, Error
 from ._candidates import Candidates, Parts
 from ._compiled import Compiled, Held, boxed, device_of, held, there
 from ._joint import Joint, Price, draws, list_writes_in_forward
-from ._lowered import guarded
+from ._lowered import Reader, generate, guarded, seen_by
 from ._marks import make_again
 from ._measure import growth
 from ._memory import shown
@@ -67,6 +68,10 @@ class _NoneFits(Exception):
         self.smallest = smallest
 
 
+class _Misses(BaseException):
+    """What is compiled is not within the budget after all. No Exception, which Inductor would take for a failure of its own."""
+
+
 def fused_joint(module: GraphModule, num_forward_outputs: int, prices: Prices) -> Joint:
     """The problem of Inductor's joint graph: what it fuses costs little, and takes nothing beside its result."""
     def price(node: Any) -> Price:
@@ -102,15 +107,16 @@ class Fused(Compiled):
                 patches["numerics"] = "strict"
         if inductor_config.fallback_random:
             patches["reorder_for_peak_memory"] = False  # draws would change places
-        own = GraphModule(module, copy.deepcopy(module.graph))  # Inductor takes it
-        mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv())  # Inductor caches nothing without an environment of shapes
-        shadows = [mode.from_tensor(each, static_shapes=True) if isinstance(each, torch.Tensor) else each for each in args]
         try:
-            # What is in AOTAutograd's cache would run without a plan; compiled kernels lie in Inductor's.
-            with torch._functorch.config.patch(donated_buffer=False, enable_autograd_cache=False), torch._guards.tracing(torch._guards.TracingContext(mode)):
-                return compile_fx(own, shadows, inner_compile=self._inner, config_patches=patches, ignore_shape_env=True)
+            try:
+                return self._compiled(module, args, patches)
+            except _Misses:
+                self.plan, self.reader, self.may_read = None, None, False
+                return self._compiled(module, args, patches)
         except _NoneFits as none:
             smallest = none.smallest
+        finally:
+            self.candidates = None  # which has the arguments
         self._is_exact = True
         try:
             run = super()._compile(module, args)
@@ -121,7 +127,20 @@ class Fused(Compiled):
                       'this graph runs op by op, as with mode="exact"', stacklevel=2)
         return run
 
+    def _compiled(self, module: GraphModule, args: Sequence[Any], patches: dict[str, Any]) -> Callable[..., Any]:
+        own = GraphModule(module, copy.deepcopy(module.graph))  # Inductor takes it
+        mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv())  # Inductor caches nothing without an environment of shapes
+        shadows = [mode.from_tensor(each, static_shapes=True) if isinstance(each, torch.Tensor) else each for each in args]
+        # What is in AOTAutograd's cache would run without a plan; compiled kernels lie in Inductor's. What is read while it is compiled is
+        # known before it runs.
+        words = dict(donated_buffer=False, enable_autograd_cache=False, force_non_lazy_backward_lowering=self.may_read)
+        with torch._functorch.config.patch(words), torch._guards.tracing(torch._guards.TracingContext(mode)):
+            return compile_fx(own, shadows, inner_compile=self._inner, config_patches=patches, ignore_shape_env=True)
+
     _is_exact = False
+    may_read = True  # a partition of PyTorch's while it is compiled
+    reader: Reader | None = None  # while one is
+    candidates: Candidates | None = None  # while it is compiled
     prices = 0  # partitions that are lowered for a price list
     lowered: list[RegionPlan]  # of the partitions that were lowered, PyTorch's own first where it may fit
     made: list[Held]  # what crosses and the forward part made
@@ -143,7 +162,7 @@ class Fused(Compiled):
         if not joint.of_tangents - set(joint.tangents):
             return parts
 
-        candidates = Candidates(backend, own, joint, self._args, self.device, self.allowance())
+        self.candidates = candidates = Candidates(backend, own, joint, self._args, self.device, self.allowance())
         self.lowered = candidates.plans
         best = self._best(candidates, parts)
         candidates.lower_price_list(self.prices)
@@ -163,8 +182,11 @@ class Fused(Compiled):
             found = next((each for each in candidates.that_hands_least() if candidates.fits(each[0])), None)
             if found is not None:
                 return found
+        if self.may_read and candidates.surely_fits():
+            self.reader = candidates.reader()
+            return candidates.unread(), parts
         if self.prices or candidates.may_fit(parts):
-            own = candidates.pytorchs(parts), parts
+            own = candidates.lower_pytorchs(parts), parts
             if candidates.fits(own[0]):
                 return own
         return min((each for each in candidates.search() if candidates.fits(each[0])), key=lambda each: each[0].overhead, default=None)
@@ -172,13 +194,44 @@ class Fused(Compiled):
     def _inner(self, module: GraphModule, inputs: Sequence[Any], **words: Any) -> Any:
         if self.plan is None:
             return compile_fx_inner(module, inputs, **words)
-        with guarded() if self.plan.report["schedule"] else contextlib.nullcontext():
-            code = compile_fx_inner(module, inputs, **words)
+        if self.reader is not None:
+            code = self._compile_and_read(module, inputs, self.reader, **words)
+        else:
+            with guarded() if self.plan.report["schedule"] else contextlib.nullcontext():
+                code = compile_fx_inner(module, inputs, **words)
         if words.get("is_backward"):
             self.backward = code  # type: ignore[assignment]
             return boxed(self._run_backward)
         self.forward = code  # type: ignore[assignment]
         return boxed(self._run_forward)
+
+    def _compile_and_read(self, module: GraphModule, inputs: Sequence[Any], reader: Reader, **words: Any) -> Any:
+        given = copy.deepcopy(module)  # Inductor changes it
+        is_backward = words.get("is_backward", False)
+
+        def read(graph: Any) -> None:
+            if len(reader.parts) > is_backward:
+                return
+            assert self.candidates is not None
+            if self.candidates.exceeds(reader.read(graph, given)):
+                raise _Misses
+            if is_backward:
+                self._take_read(reader)
+
+        with seen_by(read):
+            code = compile_fx_inner(module, inputs, **words)
+        if len(reader.parts) == is_backward:  # it lay in Inductor's cache
+            read(generate(given, inputs, is_backward))
+        return code
+
+    def _take_read(self, reader: Reader) -> None:
+        assert self.plan is not None and self.candidates is not None
+        plan = self.candidates.pytorchs(reader.parts)
+        plan.kept_input_bytes = self.plan.kept_input_bytes
+        if not self.candidates.fits(plan):
+            raise _Misses
+        self.backend.prices(self.device).save()
+        self.plan, self.reader = plan, None
 
     # --- while it runs
 
@@ -201,7 +254,7 @@ class Fused(Compiled):
         self.made += [held(each) for each in crossing.values()]
         self.saved += handed_on + [held(each) for each in crossing.values()]
         self.watched = set(crossing) if is_watched else set()
-        self.results = [held(each) for each in results[: self.num_results] if isinstance(each, torch.Tensor) and each.untyped_storage()._cdata not in resident]
+        self._note_results([each for each in results[: self.num_results] if isinstance(each, torch.Tensor) and each.untyped_storage()._cdata not in resident])
         if self.backend.graphs == "several":
             self.backend.order.append(self)
         return results
@@ -234,6 +287,8 @@ class _IsPlanned(Exception):
 
 class Planned(Fused):
     """Up to its plan; no code is made. `lowered` has `prices` more partitions than the plan needs."""
+
+    may_read = False
 
     def __init__(self, backend: Backend, module: GraphModule, args: Sequence[Any], prices: int) -> None:
         self.prices = prices

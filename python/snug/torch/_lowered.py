@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from unittest import mock
@@ -59,7 +59,7 @@ def generate(module: GraphModule, inputs: Sequence[Any], is_backward: bool) -> G
         found.append(V.graph)
         raise _Generated
 
-    with compile_lock, mock.patch.object(GraphLowering, "save_output_code", stop), inductor_config.patch(force_disable_caches=True):
+    with torch.no_grad(), compile_lock, mock.patch.object(GraphLowering, "save_output_code", stop), inductor_config.patch(force_disable_caches=True):
         try:
             compile_fx.compile_fx_inner(module, inputs, static_input_idxs=(), cudagraphs=BoxedBool(False), is_backward=is_backward, graph_id=0, boxed_forward_device_index=None)
         except _Generated:
@@ -215,29 +215,58 @@ def live(graph: GraphLowering, inputs: dict[str, Storage], held: Sequence[Storag
     return part
 
 
-def _inputs_of(module: GraphModule) -> list[Any]:
-    return [node.meta["val"] for node in module.graph.nodes if node.op == "placeholder"]
+@contextlib.contextmanager
+def seen_by(read: Callable[[GraphLowering], None]) -> Iterator[None]:
+    """`read` is called with what Inductor compiles, before its kernels are; a BaseException of it ends the compilation."""
+    before = GraphLowering.save_output_code
+
+    def see(code: str) -> None:
+        if before is not None:
+            before(code)
+        if isinstance(V.graph, GraphLowering):  # else the code was in Inductor's cache
+            read(V.graph)
+
+    with mock.patch.object(GraphLowering, "save_output_code", see):
+        yield
 
 
-def lowered(forward: GraphModule, backward: GraphModule, num_results: int, scratch_of: ScratchOf) -> tuple[Part, Part]:
-    """Both parts. Tangents are not counted."""
+class Reader:
+    """Both parts of a partition, the forward part first. Tangents are not counted."""
+
+    def __init__(self, num_results: int, scratch_of: ScratchOf) -> None:
+        self._num_results, self._scratch_of = num_results, scratch_of
+        self._handed: list[Storage | None] = []
+        self.parts: list[Part] = []
+
+    def read(self, graph: GraphLowering, module: GraphModule) -> Part:
+        """`module`: what `graph` was lowered from."""
+        given: dict[str, Storage] = {}
+        held: list[Storage] = []
+        if self.parts:
+            results, saved = self._handed[: self._num_results], self._handed[self._num_results:]
+            names = [node.name for node in module.graph.find_nodes(op="placeholder")]
+            given = {name: storage for name, storage in zip(names, saved) if storage is not None}
+            held = [each for each in results if each is not None]
+        with V.set_graph_handler(graph):
+            part = live(graph, given, held, self._scratch_of)
+        self.parts.append(part)
+        self._handed = [_of_forward(each) for each in part.outputs]
+        return part
+
+
+def lowered(forward: GraphModule, backward: GraphModule, reader: Reader, num_results: int) -> None:
+    """`reader` has read both."""
     forward, backward = copy.deepcopy(forward), copy.deepcopy(backward)
     for module, visible in ((forward, num_results), (backward, 0)):
-        output = next(node for node in module.graph.nodes if node.op == "output")
+        output = next(iter(module.graph.find_nodes(op="output")))
         output.meta["user_visible_output_idxs"] = [i for i, each in enumerate(output.args[0][:visible]) if isinstance(each, Node)]
-    with torch.no_grad():
-        graph = generate(forward, _inputs_of(forward), False)
-        with V.set_graph_handler(graph):
-            first = live(graph, {}, [], scratch_of)
-        inputs = _inputs_of(backward)
-        handed = [_of_forward(each) for each in first.outputs]
-        saved = handed[num_results:]
-        for i, stride in enumerate(first.strides[num_results:]):
-            if stride is not None and stride != inputs[i].stride():
-                inputs[i] = inputs[i].as_strided(inputs[i].shape, stride)  # as AOTAutograd does where Inductor lays out what is saved otherwise
-        names = [node.name for node in backward.graph.nodes if node.op == "placeholder"]
-        graph = generate(backward, inputs, True)
-        with V.set_graph_handler(graph):
-            given = {name: storage for name, storage in zip(names, saved) if storage is not None}
-            second = live(graph, given, [each for each in handed[:num_results] if each is not None], scratch_of)
-    return first, second
+    first = reader.read(generate(forward, _inputs_of(forward), False), forward)
+    inputs = _inputs_of(backward)
+    for i, stride in enumerate(first.strides[num_results:]):
+        if stride is not None and stride != inputs[i].stride():
+            inputs[i] = inputs[i].as_strided(inputs[i].shape, stride)  # as AOTAutograd does where Inductor lays out what is saved otherwise
+    reader.read(generate(backward, inputs, True), backward)
+
+
+def _inputs_of(module: GraphModule) -> list[Any]:
+    return [node.meta["val"] for node in module.graph.nodes if node.op == "placeholder"]
