@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import itertools
 import signal
-import sys
 import threading
 from collections.abc import Callable
 from typing import Any

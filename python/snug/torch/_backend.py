@@ -13,7 +13,7 @@ from .._errors import DoesNotFit, Error
 from ._compiled import Compiled
 from ._memory import bytes_of, shown
 from ._prices import Prices
-from ._region import RegionPlan
+from ._region import Allowance, RegionPlan
 from ._share import divide
 
 MOST_SHAPES = 8
@@ -148,12 +148,13 @@ class _Region:
             if not self.compiled and self.backend.differentiate == "loss":
                 self.module = without_gradients(self.module)
             compiled = self.compiled[key] = _kind(self.backend.mode)(self.backend, self.module, args)
-        elif compiled.share_of_call(args) != compiled.planned_share:
-            compiled = self.compiled[key] = self._planned_anew(compiled, args)
+        else:
+            share = compiled.share_of_call(args)
+            if share != compiled.planned_share:
+                compiled = self.compiled[key] = self._planned_anew(compiled, share, args)
         return compiled(args)
 
-    def _planned_anew(self, compiled: Compiled, args: Sequence[Any]) -> Compiled:
-        share = compiled.share_of_call(args)
+    def _planned_anew(self, compiled: Compiled, share: Allowance | None, args: Sequence[Any]) -> Compiled:
         is_beside_results = share != compiled.share
         try:
             found = _kind(self.backend.mode)(self.backend, self.module, args, share)

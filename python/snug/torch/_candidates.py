@@ -36,14 +36,14 @@ class Candidates:
         self._whole = self._plan(within=2**62)  # refuses what holds no update
         self.plans: list[RegionPlan] = []  # of those that were lowered
         self._tried: set[str] = set()
+        self._base = self._whole.resident.total + allowance.waiting_bytes
 
     def may_fit(self, parts: Parts) -> bool:
         """Whether what a partition of PyTorch's hands on, and who calls gets, leaves anything: Inductor makes each of that, whatever it fuses."""
-        output = next(node for node in parts[0].graph.nodes if node.op == "output")
         returned, given = (storages(torch.utils._pytree.tree_leaves([node.meta.get("val") for node in nodes]))
-                           for nodes in (output.all_input_nodes, parts[0].graph.find_nodes(op="placeholder")))
+                           for nodes in (parts[0].graph.output_node().all_input_nodes, parts[0].graph.find_nodes(op="placeholder")))
         made = sum(count for key, count in returned.items() if key not in given)
-        return self._whole.resident.total + self.allowance.waiting_bytes + made <= self.backend.memory
+        return self._base + made <= self.backend.memory
 
     def surely_fits(self) -> bool:
         """Whether all that the graph makes could be kept, by the planner's count: PyTorch's partition is within the budget then, very likely."""
@@ -64,7 +64,7 @@ class Candidates:
 
     def exceeds(self, part: Part) -> bool:
         """Whether a part takes more than the budget, whatever the other one does."""
-        return self._whole.resident.total + self.allowance.waiting_bytes + part.peak > self.backend.memory
+        return self._base + part.peak > self.backend.memory
 
     def planners(self, within: int) -> tuple[int, RegionPlan, Parts] | None:
         """What the planner makes of `within` bytes, or its smallest: the bytes by its own count, the plan, the partition. None where it has been here before."""
@@ -152,8 +152,7 @@ class Candidates:
 
     def _planned(self, report: dict[str, Any], parts: Sequence[Part]) -> RegionPlan:
         whole, results = self._whole, len(self.joint.forward_outputs)
-        base = whole.resident.total + whole.allowance.waiting_bytes
-        bases = base, base + whole.tangent_bytes
+        bases = self._base, self._base + whole.tangent_bytes
         handed = dict(each for each in parts[0].outputs if each is not None)
         saved = dict(each for each in parts[0].outputs[results:] if each is not None)
         report = {**report, "forward_peak_bytes": bases[0] + parts[0].peak, "backward_peak_bytes": bases[1] + parts[1].peak, "crossing": sorted(map(str, saved)),

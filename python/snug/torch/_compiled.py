@@ -83,7 +83,7 @@ class Compiled:
         self.saved_places: list[int] = []  # and where they stand among the results of the forward part
         self.saved: list[Held] = []
         self.results: list[Held] = []  # of the forward part
-        self.returned: list[Held] = []  # the same of all calls, while somebody has them
+        self.returned: list[Held] = []  # the same of all calls, while somebody has them; none where a step has several graphs
         self._args: Sequence[Any] | None = args  # while it is compiled
         try:
             self.run = self._compile(module, args)
@@ -190,7 +190,7 @@ class Compiled:
     def _check_room(self, args: Sequence[Any]) -> None:
         """Before the forward part: beside what earlier ones keep."""
         assert self.plan is not None
-        waiting = sum((self.backend.waiting(args) | ({} if self.backend.graphs == "several" else self.backend.held_results(args))).values())
+        waiting = sum((self.backend.waiting(args) | self.backend.held_results(args)).values())
         needed = self._needed_beside(waiting)
         if needed > self.backend.memory:
             hint = "call backward first, or let go of the earlier result"

@@ -249,12 +249,13 @@ class Fused(Compiled):
             self.plan.measure_forward(grown.peak_bytes)
         else:
             results = self.forward(args)
-        made = [each for each in results if isinstance(each, torch.Tensor) and each.untyped_storage()._cdata not in resident]
-        crossing = {each.untyped_storage()._cdata: each for each in results[self.num_results:] if any(each is other for other in made)}
+        made, crossed = ([each for each in part if isinstance(each, torch.Tensor) and each.untyped_storage()._cdata not in resident]
+                         for part in (results[: self.num_results], results[self.num_results:]))
+        crossing = {each.untyped_storage()._cdata: each for each in crossed}
         self.made += [held(each) for each in crossing.values()]
         self.saved += handed_on + [held(each) for each in crossing.values()]
         self.watched = set(crossing) if is_watched else set()
-        self._note_results([each for each in results[: self.num_results] if isinstance(each, torch.Tensor) and each.untyped_storage()._cdata not in resident])
+        self._note_results(made)
         if self.backend.graphs == "several":
             self.backend.order.append(self)
         return results

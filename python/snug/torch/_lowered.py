@@ -170,12 +170,14 @@ def _laid_out(kernel: Any, origin: Node) -> dict[Node, torch.Tensor]:
     """Operands that lie otherwise than in the graph (channels last, say): what a library takes for itself differs."""
     nodes = [each for each in torch.utils._pytree.tree_leaves((origin.args, origin.kwargs)) if isinstance(each, Node) and isinstance(each.meta["val"], torch.Tensor)]
     layouts = [each.get_layout() for each in torch.utils._pytree.tree_leaves(kernel.inputs) if each.has_tensor_output()]
+    if len(nodes) != len(layouts):
+        return {}  # these are no operands of the op's
     found: dict[Node, torch.Tensor] = {}
     for node, layout in zip(nodes, layouts):
         value = node.meta["val"]
         size, stride = ([int(each) for each in of] for of in (layout.size, layout.stride))
-        if len(nodes) != len(layouts) or size != list(value.shape):
-            return {}  # these are no operands of the op's
+        if size != list(value.shape):
+            return {}  # nor these
         if stride != list(value.stride()):
             found[node] = value.new_empty_strided(size, stride)
     return found
@@ -258,7 +260,7 @@ def lowered(forward: GraphModule, backward: GraphModule, reader: Reader, num_res
     """`reader` has read both."""
     forward, backward = copy.deepcopy(forward), copy.deepcopy(backward)
     for module, visible in ((forward, num_results), (backward, 0)):
-        output = next(iter(module.graph.find_nodes(op="output")))
+        output = module.graph.output_node()
         output.meta["user_visible_output_idxs"] = [i for i, each in enumerate(output.args[0][:visible]) if isinstance(each, Node)]
     first = reader.read(generate(forward, _inputs_of(forward), False), forward)
     inputs = _inputs_of(backward)
