@@ -8,8 +8,8 @@
 namespace snug::c_api {
 namespace {
 
-[[noreturn]] void refuse(const std::string& name, const std::string& what,
-                         const std::string& hint = {}) {
+[[noreturn]] void refuse_option(const std::string& name, const std::string& what,
+                                const std::string& hint = {}) {
   throw Error(ErrorCode::bad_config, name, what, hint);
 }
 
@@ -18,12 +18,12 @@ namespace {
 Options::Options(const snug_option* options, size_t count) {
   for (size_t i = 0; i < count; ++i) {
     if (options[i].name == nullptr || options[i].value == nullptr)
-      refuse("option " + std::to_string(i), "has no name or no value");
+      refuse_option("option " + std::to_string(i), "has no name or no value");
     const std::string name = options[i].name;
     if (!name.starts_with("."))
       keys_.emplace_back(name, options[i].value);
     else if (!options_.emplace(name.substr(1), options[i].value).second)
-      refuse(name.substr(1), "is given twice");
+      refuse_option(name.substr(1), "is given twice");
   }
 }
 
@@ -35,7 +35,7 @@ std::string Options::option(const std::string& name) {
 
 std::string Options::required(const std::string& name) {
   std::string value = option(name);
-  if (value.empty()) refuse(name, "is missing");
+  if (value.empty()) refuse_option(name, "is missing");
   return value;
 }
 
@@ -46,20 +46,21 @@ bool Options::flag(const std::string& name) {
 
 void Options::check_options() const {
   for (const auto& [name, value] : options_) {
-    if (asked_.count(name) == 0) refuse(name, "this verb has no such option");
+    if (asked_.count(name) == 0) refuse_option(name, "this verb has no such option");
   }
 }
 
 void Options::check_all() const {
   check_options();
-  if (!keys_.empty()) refuse(keys_.front().first, "this verb has no such option");
+  if (!keys_.empty()) refuse_option(keys_.front().first, "this verb has no such option");
 }
 
 int64_t whole_number(const std::string& name, const std::string& text) {
   int64_t value = 0;
   const char* const end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc() || stop != end) refuse(name, "\"" + text + "\" is no whole number");
+  if (error != std::errc() || stop != end)
+    refuse_option(name, "\"" + text + "\" is no whole number");
   return value;
 }
 
@@ -67,25 +68,26 @@ double real_number(const std::string& name, const std::string& text) {
   double value = 0;
   const char* const end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc() || stop != end) refuse(name, "\"" + text + "\" is no number");
+  if (error != std::errc() || stop != end) refuse_option(name, "\"" + text + "\" is no number");
   return value;
 }
 
 bool truth(const std::string& name, const std::string& text) {
-  if (text != "true" && text != "false") refuse(name, "\"" + text + "\" is neither true nor false");
+  if (text != "true" && text != "false")
+    refuse_option(name, "\"" + text + "\" is neither true nor false");
   return text == "true";
 }
 
 Json parsed(const std::string& name, std::string_view text) {
   Json json = Json::parse(text, nullptr, false);
-  if (json.is_discarded()) refuse(name, "\"" + std::string(text) + "\" is no JSON");
+  if (json.is_discarded()) refuse_option(name, "\"" + std::string(text) + "\" is no JSON");
   return json;
 }
 
 Lengths lengths_of(const std::string& name, const Json& json) {
   const auto length = [&](const Json& value) {
     if (!value.is_number_integer() || value.get<int64_t>() < 1)
-      refuse(name, dumped(value) + " is no length", "give a whole number of 1 or more");
+      refuse_option(name, dumped(value) + " is no length", "give a whole number of 1 or more");
     return value.get<int64_t>();
   };
   if (!json.is_object()) return {length(json)};

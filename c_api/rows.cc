@@ -10,14 +10,14 @@
 namespace snug::c_api {
 namespace {
 
-[[noreturn]] void refuse(const std::string& where, const std::string& what,
-                         const std::string& hint = {}) {
+[[noreturn]] void refuse_rows(const std::string& where, const std::string& what,
+                              const std::string& hint = {}) {
   throw Error(ErrorCode::bad_data, where, what, hint);
 }
 
 std::string name_of(const snug_array& array) {
   if (array.name == nullptr || array.dtype == nullptr || (array.shape == nullptr && array.rank > 0))
-    refuse("array", "it has no name, no type or no shape");
+    refuse_rows("array", "it has no name, no type or no shape");
   return array.name;
 }
 
@@ -37,7 +37,7 @@ class ArrayRows final : public Rows {
       const std::string name = name_of(array);
       const Shape shape = shape_of(array);
       if (shape.empty() || shape[0] != data.rows)
-        refuse(
+        refuse_rows(
             name,
             "the array " + to_string(shape) + " is not of " + std::to_string(data.rows) + " rows",
             "its first axis is that of the rows");
@@ -49,8 +49,8 @@ class ArrayRows final : public Rows {
       else if (dtype == "bool")
         add(name, elements<const uint8_t>(array));
       else
-        refuse(name, "an input has no elements of " + dtype, "f32, i32 and bool are");
-      if (!shapes_.emplace(name, shape).second) refuse(name, "is given twice");
+        refuse_rows(name, "an input has no elements of " + dtype, "f32, i32 and bool are");
+      if (!shapes_.emplace(name, shape).second) refuse_rows(name, "is given twice");
     }
   }
   void fill(const RowSlot& slot) const override {
@@ -60,7 +60,7 @@ class ArrayRows final : public Rows {
       if (slot.length && length_.of(*slot.length) > 0) wanted[0] = length_.of(*slot.length);
       wanted.insert(wanted.begin(), &given->second[0], &given->second[0] + 1);
       if (wanted != given->second)
-        refuse(
+        refuse_rows(
             slot.input,
             "the array is " + to_string(given->second) + ", the input takes " + to_string(wanted),
             slot.length ? "say how long the rows are: length" : "");
@@ -79,7 +79,7 @@ class FilledRows final : public RowSource {
   FilledRows(const snug_data& data, Lengths length, std::map<std::string, double> total_weights)
       : data_(data), length_(std::move(length)), total_weights_(std::move(total_weights)) {
     for (const snug_array& array : std::span(data.arrays, data.array_count)) {
-      if (array.name == nullptr) refuse("array", "it has no name");
+      if (array.name == nullptr) refuse_rows("array", "it has no name");
       columns_.emplace_back(array.name);
     }
   }
@@ -131,7 +131,7 @@ std::map<std::string, double> total_weights(Options& options) {
   if (text.empty()) return found;
   const Json json = parsed("total_weights", text);
   for (const auto& [name, value] : json.items()) {
-    if (!value.is_number()) refuse("total_weights", "'" + name + "' is no number");
+    if (!value.is_number()) refuse_rows("total_weights", "'" + name + "' is no number");
     found[name] = value.get<double>();
   }
   return found;

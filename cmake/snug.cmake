@@ -20,21 +20,42 @@ endfunction()
 if(SNUG_FAST_BUILD)
   add_compile_options($<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)  # for ccache
 endif()
-set(SNUG_HOST_OPTIONS $<$<CONFIG:Release>:-O2>)
 if(SNUG_FAST_BUILD)
-  snug_precompiled(snug_standard_headers HEADERS ${SNUG_STANDARD_HEADERS} OPTIONS ${SNUG_HOST_OPTIONS})
+  snug_precompiled(snug_standard_headers HEADERS ${SNUG_STANDARD_HEADERS} OPTIONS $<$<CONFIG:Release>:-O2>)
   set_target_properties(snug_standard_headers PROPERTIES POSITION_INDEPENDENT_CODE ON)
 endif()
 
-# snug_folder(<name> SOURCES a.cc b.cc [KERNELS] [ALONE] [JOIN 20] [PRECOMPILED headers ...]
+# snug_host_code(<target> [BUSY] [JOIN 20] [HOT a.cc ...]): what decides, reads and prints takes no time of a step, and the compiler's second
+# level takes a quarter of a build. BUSY: at that level. JOIN: how many sources make a unit. HOT: sources at the highest level, and alone.
+function(snug_host_code target)
+  cmake_parse_arguments(ARG "BUSY" "JOIN" "HOT" ${ARGN})
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:$<IF:$<BOOL:${ARG_BUSY}>,-O2,-O1>>)
+  set_source_files_properties(${ARG_HOT} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON SKIP_PRECOMPILE_HEADERS ON
+    COMPILE_OPTIONS $<$<CONFIG:Release>:-O3>)
+  if(NOT SNUG_FAST_BUILD)
+    return()
+  endif()
+  get_target_property(libs ${target} LINK_LIBRARIES)
+  get_target_property(is_pic ${target} POSITION_INDEPENDENT_CODE)
+  if(is_pic AND NOT OpenMP::OpenMP_CXX IN_LIST libs)  # the headers are read with the one and without the other
+    target_precompile_headers(${target} REUSE_FROM snug_standard_headers)
+  endif()
+  if(ARG_JOIN)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${ARG_JOIN})
+    # A type of a joined file may have members of its unnamed namespace: no other unit includes the file.
+    target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+  endif()
+endfunction()
+
+# snug_folder(<name> SOURCES a.cc b.cc [KERNELS] [BUSY] [ALONE] [JOIN 20] [PRECOMPILED headers ...]
 #   [DEPS base graph ...] [API session ...] [FRONTS session/run_session.h ...] [LIBS external::target ...])
 # DEPS: folders whose headers it includes. API: folders of which it includes the public headers alone (include/snug), and FRONTS: single
 # headers of such a folder besides.
-# KERNELS: at the highest optimisation, and alone, as the hot loops of the planner are; little else gains by it, and it costs a quarter of a build.
-# ALONE: files that use one name for many things (infer, cost, vjp), so that they cannot be joined. JOIN: how many make a unit.
-# PRECOMPILED: headers besides the standard library's.
+# KERNELS: at the highest optimisation, and alone, as the hot loops of the planner are. PRECOMPILED: headers besides the standard library's.
+# BUSY: what planning, compilation, tokenizers and files spend their time in. ALONE: files that use one name for many things, so that they
+# cannot be joined. JOIN: how many make a unit.
 function(snug_folder name)
-  cmake_parse_arguments(ARG "KERNELS;ALONE" "JOIN" "SOURCES;PRECOMPILED;DEPS;API;FRONTS;LIBS" ${ARGN})
+  cmake_parse_arguments(ARG "KERNELS;BUSY;ALONE" "JOIN" "SOURCES;PRECOMPILED;DEPS;API;FRONTS;LIBS" ${ARGN})
   add_library(snug_${name} STATIC ${ARG_SOURCES})
   target_include_directories(snug_${name} PUBLIC
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src> $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>)
@@ -45,23 +66,22 @@ function(snug_folder name)
     target_link_libraries(snug_${name} PUBLIC snug_${dep})
   endforeach()
   target_link_libraries(snug_${name} PRIVATE ${ARG_LIBS})
-  if(NOT ARG_KERNELS)
-    target_compile_options(snug_${name} PRIVATE ${SNUG_HOST_OPTIONS})
-  endif()
-  if(SNUG_FAST_BUILD)
-    if(ARG_KERNELS OR ARG_PRECOMPILED)
+  if(ARG_KERNELS)
+    if(SNUG_FAST_BUILD)
       target_precompile_headers(snug_${name} PRIVATE ${SNUG_STANDARD_HEADERS} ${ARG_PRECOMPILED})
-    elseif(NOT OpenMP::OpenMP_CXX IN_LIST ARG_LIBS)  # whose flag the headers would have to be read with
-      target_precompile_headers(snug_${name} REUSE_FROM snug_standard_headers)
     endif()
-    if(NOT ARG_KERNELS AND NOT ARG_ALONE)
+  else()
+    set(how)
+    if(ARG_BUSY)
+      list(APPEND how BUSY)
+    endif()
+    if(NOT ARG_ALONE)
       if(NOT ARG_JOIN)
         set(ARG_JOIN 20)
       endif()
-      set_target_properties(snug_${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${ARG_JOIN})
-      # A type of a joined file may have members of its unnamed namespace: no other unit includes the file.
-      target_compile_options(snug_${name} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+      list(APPEND how JOIN ${ARG_JOIN})
     endif()
+    snug_host_code(snug_${name} ${how})
   endif()
   set_property(GLOBAL APPEND PROPERTY SNUG_FOLDERS snug_${name})
   set_property(GLOBAL APPEND PROPERTY SNUG_EXTERNAL_LIBS ${ARG_LIBS})

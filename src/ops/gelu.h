@@ -8,6 +8,7 @@
 #include <string>
 
 #include "ops/op_rules.h"
+#include "snug/error.h"
 
 namespace snug {
 

@@ -3,64 +3,29 @@
 // op's definition.
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "graph/op_def.h"
-#include "snug/error.h"
 
 namespace snug {
 
-[[noreturn]] inline void shape_error(const InferArgs& args, const std::string& message) {
-  throw Error(ErrorCode::shape_mismatch, args.where, message);
-}
-inline void require_dtype(const InferArgs& args, size_t input, DType dtype,
-                          const std::string& name) {
-  if (args.inputs.has(input) && args.inputs[input].dtype != dtype) {
-    shape_error(args,
-                name + " must be " + to_string(dtype) + ", not " + to_string(args.inputs[input]));
-  }
-}
+/// The value of an attribute that is a list of integers.
+using Ints = std::vector<int64_t>;
+
+[[noreturn]] void shape_error(const InferArgs& args, const std::string& message);
+void require_dtype(const InferArgs& args, size_t input, DType dtype, const std::string& name);
 /// f32, bf16 or f16.
-inline void require_floating(const InferArgs& args, size_t input, const std::string& name) {
-  if (args.inputs.has(input) && !is_floating(args.inputs[input].dtype)) {
-    shape_error(args, name + " must be f32, bf16 or f16, not " + to_string(args.inputs[input]));
-  }
-}
+void require_floating(const InferArgs& args, size_t input, const std::string& name);
 /// The element type of a floating input, or of its attribute `to` where that says one.
-[[nodiscard]] inline DType floating_to(const InferArgs& args) {
-  const std::string& to = args.attrs.text("to");
-  const std::optional<DType> dtype = dtype_of(to);
-  if (!dtype || !is_floating(*dtype))
-    throw Error(ErrorCode::invalid_graph, args.where,
-                "to must be f32, bf16 or f16, not '" + to + "'");
-  return *dtype;
-}
-inline void require_shape(const InferArgs& args, size_t input, const Shape& shape,
-                          const std::string& name) {
-  if (args.inputs.has(input) && args.inputs[input].shape != shape) {
-    shape_error(args, name + " must have shape " + to_string(shape) + ", not " +
-                          to_string(args.inputs[input].shape));
-  }
-}
-inline void require_rank(const InferArgs& args, size_t input, size_t rank,
-                         const std::string& name) {
-  if (args.inputs.has(input) && args.inputs[input].shape.size() != rank) {
-    shape_error(args, name + " must have rank " + std::to_string(rank) + ", not " +
-                          to_string(args.inputs[input]));
-  }
-}
+[[nodiscard]] DType floating_to(const InferArgs& args);
+void require_shape(const InferArgs& args, size_t input, const Shape& shape,
+                   const std::string& name);
+void require_rank(const InferArgs& args, size_t input, size_t rank, const std::string& name);
 
 /// Every input read once, every output written once.
-inline Cost streaming_cost(const CostArgs& args, double flops) {
-  Cost cost{.flops = flops};
-  for (const InputTypes::Given& type : args.inputs)
-    cost.bytes_read += type ? static_cast<double>(byte_count(*type)) : 0;
-  for (const TensorType& type : args.outputs)
-    cost.bytes_written += static_cast<double>(byte_count(type));
-  return cost;
-}
-inline double element_flops(const TensorType& type, double flops_per_element) {
-  return static_cast<double>(element_count(type)) * flops_per_element;
-}
+[[nodiscard]] Cost streaming_cost(const CostArgs& args, double flops);
+[[nodiscard]] double element_flops(const TensorType& type, double flops_per_element);
 
 }  // namespace snug

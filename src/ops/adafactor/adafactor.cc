@@ -27,14 +27,14 @@ Shape without(const Shape& shape, size_t from_the_end) {
 
 bool is_factored(const Shape& shape) { return shape.size() >= 2; }
 
-void require_attrs(const InferArgs& args) {
+void adafactor_require_attrs(const InferArgs& args) {
   require_not_negative(args, "eps");
   require_not_negative(args, "weight_decay");
   if (!(args.attrs.real("clip_threshold") > 0)) shape_error(args, "clip_threshold must be above 0");
 }
 
 std::vector<TensorType> infer_adafactor(const InferArgs& args) {
-  require_attrs(args);
+  adafactor_require_attrs(args);
   const Shape& shape = args.inputs[0].shape;
   if (!is_factored(shape)) shape_error(args, "w must have rank 2 or more, not " + to_string(shape));
   require_weight(args, 4);
@@ -45,7 +45,7 @@ std::vector<TensorType> infer_adafactor(const InferArgs& args) {
 }
 
 std::vector<TensorType> infer_adafactor_vector(const InferArgs& args) {
-  require_attrs(args);
+  adafactor_require_attrs(args);
   return infer_step(args, {{.name = "v", .is_square = true}});
 }
 
@@ -56,12 +56,12 @@ Cost cost_adafactor(const CostArgs& args) {
   return cost;
 }
 
-std::vector<StateSpec> states_of(const HyperValues&, const Shape& shape) {
+std::vector<StateSpec> states_of_adafactor(const HyperValues&, const Shape& shape) {
   if (!is_factored(shape)) return states_like(shape, {"v"});
   return {{.role = "row", .shape = without(shape, 1)}, {.role = "col", .shape = without(shape, 2)}};
 }
 
-StepNode step_of(const HyperValues& settings, const StepTarget& target) {
+StepNode step_of_adafactor(const HyperValues& settings, const StepTarget& target) {
   return {is_factored(target.shape) ? "adafactor" : "adafactor_vector",
           {{"eps", settings.at("epsilon")},
            {"clip_threshold", settings.at("clip_threshold")},
@@ -96,8 +96,8 @@ const Optimizer& adafactor_optimizer() {
           std::vector<HyperParameter>{{"epsilon", 1e-30, HyperRange::positive, "adam_epsilon"},
                                       {"clip_threshold", 1, HyperRange::positive},
                                       {"decay_rate", 0.8, HyperRange::positive}},
-      .states = states_of,
-      .step = step_of,
+      .states = states_of_adafactor,
+      .step = step_of_adafactor,
       .fed = feed_share,
       .gradient_share = no_share,
       .refusal = nothing_refused};

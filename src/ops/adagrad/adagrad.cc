@@ -19,11 +19,11 @@ Cost cost_adagrad(const CostArgs& args) {
   return streaming_cost(args, element_flops(args.inputs[0], 25));
 }
 
-std::vector<StateSpec> states_of(const HyperValues&, const Shape& shape) {
+std::vector<StateSpec> states_of_adagrad(const HyperValues&, const Shape& shape) {
   return states_like(shape, {"sum"});
 }
 
-StepNode step_of(const HyperValues& settings, const StepTarget& target) {
+StepNode step_of_adagrad(const HyperValues& settings, const StepTarget& target) {
   return {"adagrad", {{"eps", settings.at("epsilon")}, {"weight_decay", target.weight_decay}}};
 }
 
@@ -49,8 +49,8 @@ const Optimizer& adagrad_optimizer() {
       .parameters =
           std::vector<HyperParameter>{{"epsilon", 1e-10, HyperRange::positive, "adam_epsilon"},
                                       {"lr_decay", 0, HyperRange::not_negative}},
-      .states = states_of,
-      .step = step_of,
+      .states = states_of_adagrad,
+      .step = step_of_adagrad,
       .fed = feed_decayed_rate,
       .gradient_share = no_share,
       .refusal = nothing_refused};

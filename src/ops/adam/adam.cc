@@ -11,7 +11,7 @@
 namespace snug {
 namespace {
 
-StepNode step_of(const HyperValues& settings, const StepTarget& target) {
+StepNode step_of_adam(const HyperValues& settings, const StepTarget& target) {
   return {"adam", moments_attrs(settings, target)};
 }
 
@@ -23,7 +23,7 @@ std::span<const OpDef> adam_ops() {
 }
 
 const Optimizer& adam_optimizer() {
-  static const Optimizer optimizer = moments_optimizer("adam", 1e-8, step_of);
+  static const Optimizer optimizer = moments_optimizer("adam", 1e-8, step_of_adam);
   return optimizer;
 }
 

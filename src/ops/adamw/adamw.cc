@@ -11,7 +11,7 @@
 namespace snug {
 namespace {
 
-StepNode step_of(const HyperValues& settings, const StepTarget& target) {
+StepNode step_of_adamw(const HyperValues& settings, const StepTarget& target) {
   return {"adamw", moments_attrs(settings, target)};
 }
 
@@ -23,7 +23,7 @@ std::span<const OpDef> adamw_ops() {
 }
 
 const Optimizer& adamw_optimizer() {
-  static const Optimizer optimizer = moments_optimizer("adamw", 1e-8, step_of);
+  static const Optimizer optimizer = moments_optimizer("adamw", 1e-8, step_of_adamw);
   return optimizer;
 }
 

@@ -6,11 +6,12 @@
 #include "ops/attention/attention_rules.h"
 #include "ops/op_probes.h"
 #include "ops/op_rules.h"
+#include "snug/error.h"
 
 namespace snug {
 namespace {
 
-constexpr int64_t kMaxTokens = 65536;
+constexpr int64_t kAttentionMaxTokens = 65536;
 constexpr int64_t kMaxHeads = 4095;
 constexpr int64_t kMaxOrdinal = (int64_t{1} << 20) - 1;
 
@@ -30,17 +31,17 @@ void require_window(const InferArgs& args) {
   if (args.attrs.int64("window") < 0) shape_error(args, "window must not be negative");
 }
 
-std::vector<TensorType> infer_forward(const InferArgs& args) {
+std::vector<TensorType> infer_attention(const InferArgs& args) {
   require_window(args);
   const TensorType lse = require_attention_operands(args, 3);
   return {args.inputs[0], lse};
 }
-std::vector<TensorType> infer_grad(const InferArgs& args) {
+std::vector<TensorType> infer_attention_grad(const InferArgs& args) {
   require_window(args);
   return require_attention_gradient(args, 6);
 }
 
-std::vector<ValueId> vjp(const VjpArgs& args) {
+std::vector<ValueId> vjp_attention(const VjpArgs& args) {
   if (args.dy[1] != kNone) {
     throw Error(ErrorCode::unsupported, "attention", "the lse of attention has no gradient");
   }
@@ -61,10 +62,12 @@ double computed_pairs(const CostArgs& args) {
   return static_cast<double>(tokens) * static_cast<double>(keys);
 }
 
-Cost cost_forward(const CostArgs& args) {
+Cost cost_attention(const CostArgs& args) {
   return attention_cost(args, 2 * pair_product_flops(args));
 }
-Cost cost_grad(const CostArgs& args) { return attention_cost(args, 5 * pair_product_flops(args)); }
+Cost cost_attention_grad(const CostArgs& args) {
+  return attention_cost(args, 5 * pair_product_flops(args));
+}
 
 template <bool kIsGradient>
 std::vector<RateProbe> attention_probes() {
@@ -98,7 +101,8 @@ TensorType require_attention_operands(const InferArgs& args, size_t mask) {
     shape_error(args,
                 std::to_string(heads) + " heads do not divide the width " + std::to_string(q[2]));
   }
-  if (q[1] > kMaxTokens) shape_error(args, "q has more than 65536 tokens: " + to_string(q));
+  if (q[1] > kAttentionMaxTokens)
+    shape_error(args, "q has more than 65536 tokens: " + to_string(q));
   require_dtype(args, mask, DType::boolean, "mask");
   require_shape(args, mask, {q[0], q[1]}, "mask");
   require_random_attrs(args, mask + 1);
@@ -155,10 +159,10 @@ std::span<const OpDef> attention_ops() {
        .is_variadic = false,
        .outputs = std::vector<std::string>{"o", "lse"},
        .attrs = attrs,
-       .infer = infer_forward,
-       .gradient = Gradient(vjp),
+       .infer = infer_attention,
+       .gradient = Gradient(vjp_attention),
        .keeps = Keeps{.inputs = 0b11111, .outputs = 0b11},
-       .cost = cost_forward,
+       .cost = cost_attention,
        .alias = never_in_place(),
        .timing = {.probes = attention_probes<false>,
                   .usual = &kUsualAttentionRate,
@@ -171,10 +175,10 @@ std::span<const OpDef> attention_ops() {
        .is_variadic = false,
        .outputs = std::vector<std::string>{"dq", "dk", "dv"},
        .attrs = attrs,
-       .infer = infer_grad,
+       .infer = infer_attention_grad,
        .gradient = not_differentiable("it is a gradient"),
        .keeps = Keeps{},
-       .cost = cost_grad,
+       .cost = cost_attention_grad,
        .alias = never_in_place(),
        .timing = {.probes = attention_probes<true>, .usual = &kUsualAttentionRate}},
   };

@@ -3,6 +3,7 @@
 
 #include "ops/op_probes.h"
 #include "ops/op_rules.h"
+#include "snug/error.h"
 
 namespace snug {
 namespace {
@@ -30,13 +31,13 @@ void require_channels(const InferArgs& args, size_t first, std::vector<const cha
   }
 }
 
-std::vector<TensorType> infer_forward(const InferArgs& args) {
+std::vector<TensorType> infer_batch_norm(const InferArgs& args) {
   const Shape channels = channels_of_batch(args);
   require_channels(args, 1, {"gamma", "beta"}, channels);
   return {args.inputs[0], {DType::f32, channels}, {DType::f32, channels}};
 }
 
-std::vector<TensorType> infer_grad(const InferArgs& args) {
+std::vector<TensorType> infer_batch_norm_grad(const InferArgs& args) {
   const Shape channels = channels_of_batch(args);
   require_channels(args, 1, {"gamma", "mean", "variance"}, channels);
   require_dtype(args, 4, args.inputs[0].dtype, "dy");
@@ -60,7 +61,7 @@ std::vector<TensorType> infer_running(const InferArgs& args) {
   return {args.inputs[0], args.inputs[1]};
 }
 
-std::vector<ValueId> vjp(const VjpArgs& args) {
+std::vector<ValueId> vjp_batch_norm(const VjpArgs& args) {
   if (args.dy[1] != kNone || args.dy[2] != kNone) {
     throw Error(ErrorCode::unsupported, "batch_norm",
                 "the mean and variance of batch_norm have no gradient");
@@ -72,13 +73,13 @@ std::vector<ValueId> vjp(const VjpArgs& args) {
 }
 
 template <int flops>
-Cost cost_of(const CostArgs& args) {
+Cost cost_of_batch_norm(const CostArgs& args) {
   return streaming_cost(args, element_flops(args.inputs[0], flops));
 }
 
 // Matrices, vectors of as many elements as a row has, and matrices after them.
 template <int kVectors, int kMatricesAfter>
-std::vector<RateProbe> norm_probes() {
+std::vector<RateProbe> batch_norm_probes() {
   return probes::few_and_many([](int64_t rows) {
     RateProbe probe{{probes::matrix(rows)}};
     for (int i = 0; i < kVectors; ++i) probe.inputs.add(probes::f32({probes::kWidth}));
@@ -117,12 +118,12 @@ std::span<const OpDef> batch_norm_ops() {
        .is_variadic = false,
        .outputs = std::vector<std::string>{"y", "mean", "variance"},
        .attrs = eps,
-       .infer = infer_forward,
-       .gradient = Gradient(vjp),
+       .infer = infer_batch_norm,
+       .gradient = Gradient(vjp_batch_norm),
        .keeps = Keeps{.inputs = 0b011, .outputs = 0b110},
-       .cost = cost_of<8>,
+       .cost = cost_of_batch_norm<8>,
        .alias = may_overwrite({{0, 0}}),
-       .timing = {.probes = norm_probes<2, 0>},
+       .timing = {.probes = batch_norm_probes<2, 0>},
        .has_statistics = true,
        .precision = kRowsAlone},
       {.name = "batch_norm_grad",
@@ -130,12 +131,12 @@ std::span<const OpDef> batch_norm_ops() {
        .is_variadic = false,
        .outputs = std::vector<std::string>{"dx", "dgamma", "dbeta"},
        .attrs = eps,
-       .infer = infer_grad,
+       .infer = infer_batch_norm_grad,
        .gradient = not_differentiable("it is a gradient"),
        .keeps = Keeps{},
-       .cost = cost_of<10>,
+       .cost = cost_of_batch_norm<10>,
        .alias = may_overwrite({{0, 4}, {0, 0}}),
-       .timing = {.probes = norm_probes<3, 1>}},
+       .timing = {.probes = batch_norm_probes<3, 1>}},
       {.name = "batch_norm_inference",
        .inputs = std::vector<InputSpec>{"x", "gamma", "beta", "mean", "variance"},
        .is_variadic = false,
@@ -144,9 +145,9 @@ std::span<const OpDef> batch_norm_ops() {
        .infer = infer_inference,
        .gradient = not_differentiable("it is for evaluation"),
        .keeps = Keeps{},
-       .cost = cost_of<2>,
+       .cost = cost_of_batch_norm<2>,
        .alias = may_overwrite({{0, 0}}),
-       .timing = {.probes = norm_probes<4, 0>},
+       .timing = {.probes = batch_norm_probes<4, 0>},
        .row_flow = row_flow::all_but_last,
        .precision = kRowsAlone},
       {.name = "running_statistics",
@@ -157,7 +158,7 @@ std::span<const OpDef> batch_norm_ops() {
        .infer = infer_running,
        .gradient = not_differentiable("statistics are not trained"),
        .keeps = Keeps{},
-       .cost = cost_of<6>,
+       .cost = cost_of_batch_norm<6>,
        .alias = must_overwrite({{0, 0}, {1, 1}})},
   };
   return ops;

@@ -6,7 +6,7 @@
 namespace snug {
 namespace {
 
-void run_forward(const RefArgs& args) {
+void run_batch_norm(const RefArgs& args) {
   const RefTensor& x = args.inputs[0];
   const int64_t channels = args.inputs[1].size();
   const int64_t rows = x.size() / channels;
@@ -31,7 +31,7 @@ void run_forward(const RefArgs& args) {
   }
 }
 
-void run_grad(const RefArgs& args) {
+void run_batch_norm_grad(const RefArgs& args) {
   const double* x = args.inputs[0].data;
   const double* dy = args.inputs[4].data;
   const int64_t channels = args.inputs[1].size();
@@ -82,8 +82,8 @@ void run_running(const RefArgs& args) {
 }  // namespace
 
 std::span<const RefKernelDef> batch_norm_ref_kernels() {
-  static const RefKernelDef kernels[] = {{"batch_norm", run_forward},
-                                         {"batch_norm_grad", run_grad},
+  static const RefKernelDef kernels[] = {{"batch_norm", run_batch_norm},
+                                         {"batch_norm_grad", run_batch_norm_grad},
                                          {"batch_norm_inference", run_inference},
                                          {"running_statistics", run_running}};
   return kernels;

@@ -32,7 +32,7 @@ void check_weight(const InferArgs& args, size_t weight, size_t scales) {
   require_shape(args, scales, {type.shape[0], coded_blocks(type.shape[1])}, "scales");
 }
 
-std::vector<TensorType> infer_matmul(const InferArgs& args) {
+std::vector<TensorType> infer_coded_matmul(const InferArgs& args) {
   require_dtype(args, 0, DType::f32, "a");
   check_weight(args, 1, 2);
   const bool transpose_b = args.attrs.boolean("transpose_b");
@@ -49,7 +49,7 @@ std::vector<TensorType> infer_matmul(const InferArgs& args) {
   return {{DType::f32, std::move(out)}};
 }
 
-std::vector<TensorType> infer_embedding(const InferArgs& args) {
+std::vector<TensorType> infer_coded_embedding(const InferArgs& args) {
   check_weight(args, 0, 2);
   require_dtype(args, 1, DType::i32, "ids");
   Shape shape = args.inputs[1].shape;
@@ -57,7 +57,7 @@ std::vector<TensorType> infer_embedding(const InferArgs& args) {
   return {{floating_to(args), std::move(shape)}};
 }
 
-std::vector<TensorType> infer_embedding_sum(const InferArgs& args) {
+std::vector<TensorType> infer_coded_embedding_sum(const InferArgs& args) {
   check_weight(args, 0, 3);
   return {{DType::f32, shape_of_embedding_sum(args)}};
 }
@@ -67,7 +67,7 @@ std::vector<TensorType> infer_upper_half(const InferArgs& args) {
   return {{DType::bf16, args.inputs[0].shape}};
 }
 
-std::vector<ValueId> vjp_matmul(const VjpArgs& args) {
+std::vector<ValueId> vjp_coded_matmul(const VjpArgs& args) {
   GraphBuilder& builder = args.builder;
   const ValueId dy = args.dy[0];
   std::vector<ValueId> gradients(4, kNone);
@@ -85,12 +85,12 @@ std::vector<ValueId> vjp_matmul(const VjpArgs& args) {
   return gradients;
 }
 
-std::vector<ValueId> vjp_embedding(const VjpArgs& args) {
+std::vector<ValueId> vjp_coded_embedding(const VjpArgs& args) {
   return {table_gradient(args), kNone, kNone};
 }
 
 // By the weights of the sum it is the product of every row with dy.
-std::vector<ValueId> vjp_embedding_sum(const VjpArgs& args) {
+std::vector<ValueId> vjp_coded_embedding_sum(const VjpArgs& args) {
   GraphBuilder& builder = args.builder;
   std::vector<ValueId> gradients = {table_gradient_of_sum(args), kNone, kNone, kNone};
   if (!args.wants[2]) return gradients;
@@ -104,21 +104,21 @@ std::vector<ValueId> vjp_embedding_sum(const VjpArgs& args) {
 }
 
 // Decoding an element takes as long as some 16 rows take to use it.
-Cost cost_matmul(const CostArgs& args) {
+Cost cost_coded_matmul(const CostArgs& args) {
   const TensorType& weight = args.inputs[1];
   const Shape& a = args.inputs[0].shape;
   const double rows =
       a.back() == 0 ? 0 : element_flops(args.inputs[0], 1.0 / static_cast<double>(a.back()));
   return streaming_cost(args, 2 * (rows + kRowsOfDecoding) * element_flops(weight, 1));
 }
-Cost cost_embedding(const CostArgs& args) {
+Cost cost_coded_embedding(const CostArgs& args) {
   const auto bytes = static_cast<double>(byte_count(args.outputs[0]));
   return {.flops = element_flops(args.outputs[0], 2),
           .bytes_read = bytes / 4 + static_cast<double>(byte_count(args.inputs[1])),
           .bytes_written = bytes};
 }
 
-Cost cost_embedding_sum(const CostArgs& args) {
+Cost cost_coded_embedding_sum(const CostArgs& args) {
   const double elements =
       element_flops(args.inputs[1], static_cast<double>(args.inputs[0].shape[1]));
   Cost cost{.flops = 4 * elements,
@@ -129,12 +129,12 @@ Cost cost_embedding_sum(const CostArgs& args) {
 }
 
 // Each way of decoding has a rate of its own.
-std::string kind_of_product(const CostArgs& args) {
+std::string kind_of_coded_matmul(const CostArgs& args) {
   const DType dtype = args.inputs[1].dtype;
   return dtype == DType::u8 ? "coded_matmul" : std::string("coded_matmul.") + to_string(dtype);
 }
 
-std::vector<RateProbe> product_probes() {
+std::vector<RateProbe> coded_matmul_probes() {
   using probes::f32;
   using probes::kAbsent;
   std::vector<RateProbe> all;
@@ -151,7 +151,7 @@ std::vector<RateProbe> product_probes() {
   return all;
 }
 
-int row_flow_of_product(const RowFlowArgs& args) {
+int row_flow_of_coded_matmul(const RowFlowArgs& args) {
   const int last = static_cast<int>(args.inputs[0].shape.size()) - 1;
   const bool has_other =
       std::any_of(args.axes.begin() + 1, args.axes.end(), [](int axis) { return axis >= 0; });
@@ -196,25 +196,25 @@ std::span<const OpDef> coded_ops() {
        .is_variadic = false,
        .outputs = std::vector<std::string>{"y"},
        .attrs = std::vector<AttrSpec>{{"transpose_b", false}},
-       .infer = infer_matmul,
-       .gradient = Gradient(vjp_matmul),
+       .infer = infer_coded_matmul,
+       .gradient = Gradient(vjp_coded_matmul),
        .keeps = Keeps{.inputs = 0b0111},
-       .cost = cost_matmul,
+       .cost = cost_coded_matmul,
        .alias = never_in_place(),
        .timing = {.finds = Finds::most,
-                  .probes = product_probes,
-                  .kind = kind_of_product,
+                  .probes = coded_matmul_probes,
+                  .kind = kind_of_coded_matmul,
                   .is_expensive = true},
-       .row_flow = row_flow_of_product},
+       .row_flow = row_flow_of_coded_matmul},
       {.name = "coded_embedding",
        .inputs = std::vector<InputSpec>{"weight", "ids", optional_input("scales")},
        .is_variadic = false,
        .outputs = std::vector<std::string>{"y"},
        .attrs = std::vector<AttrSpec>{{"to", std::string("f32")}},
-       .infer = infer_embedding,
-       .gradient = Gradient(vjp_embedding),
+       .infer = infer_coded_embedding,
+       .gradient = Gradient(vjp_coded_embedding),
        .keeps = Keeps{.inputs = 0b010},
-       .cost = cost_embedding,
+       .cost = cost_coded_embedding,
        .alias = never_in_place(),
        .timing = {.finds = Finds::unwarmed},
        .table_operand = table_of_gather,
@@ -224,10 +224,10 @@ std::span<const OpDef> coded_ops() {
        .is_variadic = false,
        .outputs = std::vector<std::string>{"y"},
        .attrs = std::vector<AttrSpec>{},
-       .infer = infer_embedding_sum,
-       .gradient = Gradient(vjp_embedding_sum),
+       .infer = infer_coded_embedding_sum,
+       .gradient = Gradient(vjp_coded_embedding_sum),
        .keeps = Keeps{.inputs = 0b1111},
-       .cost = cost_embedding_sum,
+       .cost = cost_coded_embedding_sum,
        .alias = never_in_place(),
        .timing = {.finds = Finds::unwarmed},
        .table_operand = table_of_gather,

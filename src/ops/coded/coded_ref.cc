@@ -12,7 +12,7 @@ namespace {
 constexpr double kZeroCode = 128;
 
 // bf16 and bf16x8 are there as they are.
-std::vector<double> decoded(const RefTensor& weight, const RefTensor& scales) {
+std::vector<double> coded_decoded(const RefTensor& weight, const RefTensor& scales) {
   std::vector<double> values(weight.data, weight.data + weight.size());
   if (scales.data == nullptr) return values;
   const int64_t columns = weight.type.shape[1];
@@ -24,11 +24,11 @@ std::vector<double> decoded(const RefTensor& weight, const RefTensor& scales) {
   return values;
 }
 
-void run_matmul(const RefArgs& args) {
+void run_coded_matmul(const RefArgs& args) {
   const RefTensor& a = args.inputs[0];
   const RefTensor& bias = args.inputs[3];
   const RefTensor& y = args.outputs[0];
-  const std::vector<double> weight = decoded(args.inputs[1], args.inputs[2]);
+  const std::vector<double> weight = coded_decoded(args.inputs[1], args.inputs[2]);
   const bool transpose_b = args.attrs.boolean("transpose_b");
   const int64_t columns = args.inputs[1].type.shape[1];
   const int64_t width = y.type.shape.back();
@@ -44,7 +44,7 @@ void run_matmul(const RefArgs& args) {
   }
 }
 
-int64_t checked_id(const RefTensor& ids, int64_t index, int64_t rows) {
+int64_t coded_checked_id(const RefTensor& ids, int64_t index, int64_t rows) {
   const auto id = static_cast<int64_t>(ids.data[index]);
   if (id < 0 || id >= rows)
     throw Error(
@@ -53,26 +53,26 @@ int64_t checked_id(const RefTensor& ids, int64_t index, int64_t rows) {
   return id;
 }
 
-void run_embedding(const RefArgs& args) {
+void run_coded_embedding(const RefArgs& args) {
   const RefTensor& table = args.inputs[0];
   const RefTensor& ids = args.inputs[1];
-  const std::vector<double> rows = decoded(table, args.inputs[2]);
+  const std::vector<double> rows = coded_decoded(table, args.inputs[2]);
   const int64_t width = table.type.shape[1];
   for (int64_t i = 0; i < ids.size(); ++i) {
-    const int64_t id = checked_id(ids, i, table.type.shape[0]);
+    const int64_t id = coded_checked_id(ids, i, table.type.shape[0]);
     std::copy_n(rows.begin() + id * width, width, args.outputs[0].data + i * width);
   }
 }
 
-void run_embedding_sum(const RefArgs& args) {
+void run_coded_embedding_sum(const RefArgs& args) {
   const RefTensor& table = args.inputs[0];
   const RefTensor& ids = args.inputs[1];
   const RefTensor& y = args.outputs[0];
-  const std::vector<double> rows = decoded(table, args.inputs[3]);
+  const std::vector<double> rows = coded_decoded(table, args.inputs[3]);
   const int64_t width = table.type.shape[1];
   std::fill_n(y.data, y.size(), 0.0);
   for (int64_t i = 0; i < ids.size(); ++i) {
-    const int64_t id = checked_id(ids, i, table.type.shape[0]);
+    const int64_t id = coded_checked_id(ids, i, table.type.shape[0]);
     const double weight = args.inputs[2].data[i];
     if (weight == 0) continue;
     const int64_t sum = i / ids.type.shape.back();
@@ -91,9 +91,9 @@ void run_upper_half(const RefArgs& args) {
 }  // namespace
 
 std::span<const RefKernelDef> coded_ref_kernels() {
-  static const RefKernelDef kernels[] = {{"coded_matmul", run_matmul},
-                                         {"coded_embedding", run_embedding},
-                                         {"coded_embedding_sum", run_embedding_sum},
+  static const RefKernelDef kernels[] = {{"coded_matmul", run_coded_matmul},
+                                         {"coded_embedding", run_coded_embedding},
+                                         {"coded_embedding_sum", run_coded_embedding_sum},
                                          {"upper_half", run_upper_half}};
   return kernels;
 }

@@ -16,7 +16,7 @@ void check_attrs(const InferArgs& args) {
 }
 
 // Checks that x, w and groups belong together and returns the shape of y.
-Shape checked_output(const InferArgs& args, const Shape& x, const Shape& w) {
+Shape conv2d_checked_output(const InferArgs& args, const Shape& x, const Shape& w) {
   const int64_t groups = args.attrs.int64("groups");
   if (w[1] * groups != x[3]) {
     shape_error(args, "w " + to_string(w) + " in " + std::to_string(groups) + " groups reads " +
@@ -36,13 +36,13 @@ Shape checked_output(const InferArgs& args, const Shape& x, const Shape& w) {
   return {x[0], dims.height.count(), dims.width.count(), w[0]};
 }
 
-std::vector<TensorType> infer_forward(const InferArgs& args) {
+std::vector<TensorType> infer_conv2d(const InferArgs& args) {
   require_floating(args, 0, "x");
   require_rank(args, 0, 4, "x");
   require_dtype(args, 1, args.inputs[0].dtype, "w");
   require_rank(args, 1, 4, "w");
   check_attrs(args);
-  Shape y = checked_output(args, args.inputs[0].shape, args.inputs[1].shape);
+  Shape y = conv2d_checked_output(args, args.inputs[0].shape, args.inputs[1].shape);
   require_dtype(args, 2, DType::f32, "bias");
   require_shape(args, 2, {y[3]}, "bias");
   return {{args.inputs[0].dtype, std::move(y)}};
@@ -61,7 +61,7 @@ std::vector<TensorType> infer_grad_input(const InferArgs& args) {
   check_attrs(args);
   (void)window_pair(args, "image", 0);
   Shape x = image_shape(args.inputs[0].shape, args.inputs[1].shape, args.attrs);
-  require_shape(args, 1, checked_output(args, x, args.inputs[0].shape), "dy");
+  require_shape(args, 1, conv2d_checked_output(args, x, args.inputs[0].shape), "dy");
   return {{args.inputs[0].dtype, std::move(x)}};
 }
 
@@ -79,12 +79,12 @@ std::vector<TensorType> infer_grad_weight(const InferArgs& args) {
   check_attrs(args);
   (void)window_pair(args, "kernel", 1);
   Shape w = weight_shape(args.inputs[0].shape, args.inputs[1].shape, args.attrs);
-  require_shape(args, 1, checked_output(args, args.inputs[0].shape, w), "dy");
+  require_shape(args, 1, conv2d_checked_output(args, args.inputs[0].shape, w), "dy");
   return {{DType::f32, std::move(w)}};
 }
 
 // The gradients of bias and w come first: x dies with them, before the memory of dx is needed.
-std::vector<ValueId> vjp(const VjpArgs& args) {
+std::vector<ValueId> vjp_conv2d(const VjpArgs& args) {
   const Shape x = args.type(args.in(0)).shape;  // copies: building moves the graph's values
   const Shape w = args.type(args.in(1)).shape;
   const ValueId dy = args.dy[0];
@@ -104,24 +104,23 @@ std::vector<ValueId> vjp(const VjpArgs& args) {
 }
 
 // Every output element is a sum over the taps and the channels of its group.
-double product_flops(const Shape& y, const Shape& w) {
+double conv2d_flops(const Shape& y, const Shape& w) {
   return 2.0 * static_cast<double>(element_count(y)) * static_cast<double>(w[1] * w[2] * w[3]);
 }
-Cost cost_forward(const CostArgs& args) {
+Cost cost_conv2d(const CostArgs& args) {
   const bool has_bias = args.inputs.has(2);
-  return streaming_cost(args, product_flops(args.outputs[0].shape, args.inputs[1].shape) +
+  return streaming_cost(args, conv2d_flops(args.outputs[0].shape, args.inputs[1].shape) +
                                   (has_bias ? element_flops(args.outputs[0], 1) : 0));
 }
 Cost cost_grad_input(const CostArgs& args) {
-  return streaming_cost(args, product_flops(args.inputs[1].shape, args.inputs[0].shape));
+  return streaming_cost(args, conv2d_flops(args.inputs[1].shape, args.inputs[0].shape));
 }
 Cost cost_grad_weight(const CostArgs& args) {
-  return streaming_cost(args, product_flops(args.inputs[1].shape, args.outputs[0].shape));
+  return streaming_cost(args, conv2d_flops(args.inputs[1].shape, args.outputs[0].shape));
 }
 
 // The attributes of the forward op and, where it is not empty, one more.
 std::vector<AttrSpec> attrs_with(const char* more) {
-  using Ints = std::vector<int64_t>;
   std::vector<AttrSpec> attrs = {{"stride", Ints{1, 1}},
                                  {"padding", Ints{0, 0}},
                                  {"dilation", Ints{1, 1}},
@@ -130,7 +129,7 @@ std::vector<AttrSpec> attrs_with(const char* more) {
   return attrs;
 }
 
-WindowAxis axis_of(const Shape& x, const Shape& w, const Attrs& attrs, size_t axis) {
+WindowAxis axis_of_conv2d(const Shape& x, const Shape& w, const Attrs& attrs, size_t axis) {
   return {.size = x[1 + axis],
           .kernel = w[2 + axis],
           .stride = attrs.ints("stride")[axis],
@@ -138,13 +137,13 @@ WindowAxis axis_of(const Shape& x, const Shape& w, const Attrs& attrs, size_t ax
           .dilation = attrs.ints("dilation")[axis]};
 }
 
-constexpr UsualRate kUsualRate{.per_call = 5e-6, .per_flop = 1.0 / 120e9, .per_byte = 1.0 / 30e9};
+constexpr UsualRate kConv2dUsualRate{
+    .per_call = 5e-6, .per_flop = 1.0 / 120e9, .per_byte = 1.0 / 30e9};
 
 enum class Part : uint8_t { forward, of_input, of_weight };
 
 template <Part kPart>
 std::vector<RateProbe> convolution_probes() {
-  using Ints = std::vector<int64_t>;
   struct Layer {
     Shape x;
     Shape w;
@@ -200,7 +199,7 @@ Timing convolution_timing() {
   return {.finds = Finds::most,
           .probes = convolution_probes<kPart>,
           .kind = convolution_kind<kPart>,
-          .usual = &kUsualRate,
+          .usual = &kConv2dUsualRate,
           .is_expensive = true};
 }
 
@@ -211,8 +210,8 @@ Conv2dDims conv2d_dims(const Shape& x, const Shape& w, const Attrs& attrs) {
           .groups = attrs.int64("groups"),
           .in_channels = x[3],
           .out_channels = w[0],
-          .height = axis_of(x, w, attrs, 0),
-          .width = axis_of(x, w, attrs, 1)};
+          .height = axis_of_conv2d(x, w, attrs, 0),
+          .width = axis_of_conv2d(x, w, attrs, 1)};
 }
 
 ValueId conv2d(GraphBuilder& builder, ValueId x, ValueId w, const Conv2dOptions& options) {
@@ -233,10 +232,10 @@ std::span<const OpDef> conv2d_ops() {
        .is_variadic = false,
        .outputs = std::vector<std::string>{"y"},
        .attrs = attrs_with(""),
-       .infer = infer_forward,
-       .gradient = Gradient(vjp),
+       .infer = infer_conv2d,
+       .gradient = Gradient(vjp_conv2d),
        .keeps = Keeps{.inputs = 0b011},
-       .cost = cost_forward,
+       .cost = cost_conv2d,
        .alias = never_in_place(),
        .timing = convolution_timing<Part::forward>(),
        .row_flow = row_flow::leading_of_first,

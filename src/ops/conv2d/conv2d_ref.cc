@@ -38,7 +38,7 @@ void for_each_product(const Conv2dDims& d, Visit visit) {
   }
 }
 
-void run_forward(const RefArgs& args) {
+void run_conv2d(const RefArgs& args) {
   const double* x = args.inputs[0].data;
   const double* w = args.inputs[1].data;
   const double* bias = args.inputs[2].data;
@@ -72,7 +72,7 @@ void run_grad_weight(const RefArgs& args) {
 }  // namespace
 
 std::span<const RefKernelDef> conv2d_ref_kernels() {
-  static const RefKernelDef kernels[] = {{"conv2d", run_forward},
+  static const RefKernelDef kernels[] = {{"conv2d", run_conv2d},
                                          {"conv2d_grad_input", run_grad_input},
                                          {"conv2d_grad_weight", run_grad_weight}};
   return kernels;

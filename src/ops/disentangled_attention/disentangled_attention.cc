@@ -7,6 +7,7 @@
 #include "ops/attention/attention_rules.h"
 #include "ops/op_probes.h"
 #include "ops/op_rules.h"
+#include "snug/error.h"
 
 namespace snug {
 namespace {
@@ -49,13 +50,13 @@ void require_tables(const InferArgs& args, size_t tables) {
   }
 }
 
-std::vector<TensorType> infer_forward(const InferArgs& args) {
+std::vector<TensorType> infer_disentangled_attention(const InferArgs& args) {
   const TensorType lse = require_attention_operands(args, kTables + 2);
   require_tables(args, kTables);
   return {args.inputs[0], lse};
 }
 
-std::vector<TensorType> infer_grad(const InferArgs& args) {
+std::vector<TensorType> infer_disentangled_attention_grad(const InferArgs& args) {
   std::vector<TensorType> types = require_attention_gradient(args, kGradTables + 2);
   require_tables(args, kGradTables);
   const int64_t rows = table_rows(args.inputs, kGradTables);
@@ -64,7 +65,7 @@ std::vector<TensorType> infer_grad(const InferArgs& args) {
   return types;
 }
 
-std::vector<ValueId> vjp(const VjpArgs& args) {
+std::vector<ValueId> vjp_disentangled_attention(const VjpArgs& args) {
   if (args.dy[1] != kNone) {
     throw Error(ErrorCode::unsupported, "disentangled_attention",
                 "the lse of disentangled_attention has no gradient");
@@ -83,7 +84,8 @@ std::vector<ValueId> vjp(const VjpArgs& args) {
 }
 
 // `of_tables` products of all tokens with those rows of each table that distances name.
-Cost cost_of(const CostArgs& args, size_t tables, double of_pairs, double of_tables) {
+Cost cost_of_disentangled_attention(const CostArgs& args, size_t tables, double of_pairs,
+                                    double of_tables) {
   const Shape& q = args.inputs[0].shape;
   const int64_t rows = std::min(table_rows(args.inputs, tables), 2 * q[1] - 1);
   const int given = (args.inputs.has(tables) ? 1 : 0) + (args.inputs.has(tables + 1) ? 1 : 0);
@@ -91,8 +93,12 @@ Cost cost_of(const CostArgs& args, size_t tables, double of_pairs, double of_tab
   return attention_cost(args,
                         of_pairs * pair_product_flops(args) + given * of_tables * table_product);
 }
-Cost cost_forward(const CostArgs& args) { return cost_of(args, kTables, 2, 1); }
-Cost cost_grad(const CostArgs& args) { return cost_of(args, kGradTables, 5, 3); }
+Cost cost_disentangled_attention(const CostArgs& args) {
+  return cost_of_disentangled_attention(args, kTables, 2, 1);
+}
+Cost cost_disentangled_attention_grad(const CostArgs& args) {
+  return cost_of_disentangled_attention(args, kGradTables, 5, 3);
+}
 
 template <bool kIsGradient>
 std::vector<RateProbe> probes_of() {
@@ -169,10 +175,10 @@ std::span<const OpDef> disentangled_attention_ops() {
        .is_variadic = false,
        .outputs = std::vector<std::string>{"o", "lse"},
        .attrs = attrs,
-       .infer = infer_forward,
-       .gradient = Gradient(vjp),
+       .infer = infer_disentangled_attention,
+       .gradient = Gradient(vjp_disentangled_attention),
        .keeps = Keeps{.inputs = 0b1111111, .outputs = 0b11},
-       .cost = cost_forward,
+       .cost = cost_disentangled_attention,
        .alias = never_in_place(),
        .timing = {.probes = probes_of<false>, .usual = &kUsualAttentionRate, .is_expensive = true},
        .row_flow = row_flow_of_pairs,
@@ -184,10 +190,10 @@ std::span<const OpDef> disentangled_attention_ops() {
        .is_variadic = false,
        .outputs = std::vector<std::string>{"dq", "dk", "dv", "dpos_key", "dpos_query"},
        .attrs = attrs,
-       .infer = infer_grad,
+       .infer = infer_disentangled_attention_grad,
        .gradient = not_differentiable("it is a gradient"),
        .keeps = Keeps{},
-       .cost = cost_grad,
+       .cost = cost_disentangled_attention_grad,
        .alias = never_in_place(),
        .timing = {.probes = probes_of<true>, .usual = &kUsualAttentionRate}},
   };

@@ -62,12 +62,12 @@ class TableHead : public AttentionHead {
   const double* pos_query_;
 };
 
-void run_forward(const RefArgs& args) {
+void run_disentangled_attention(const RefArgs& args) {
   for_each_query<TableHead>(
       args, 3, [&](const TableHead& head, int64_t query) { attention_query(args, head, query); });
 }
 
-void run_grad(const RefArgs& args) {
+void run_disentangled_attention_grad(const RefArgs& args) {
   for (const RefTensor& output : args.outputs) std::fill_n(output.data, output.size(), 0.0);
   for_each_query<TableHead>(args, 6, [&](const TableHead& head, int64_t query) {
     attention_grad_query(args, head, query,
@@ -78,8 +78,9 @@ void run_grad(const RefArgs& args) {
 }  // namespace
 
 std::span<const RefKernelDef> disentangled_attention_ref_kernels() {
-  static const RefKernelDef kernels[] = {{"disentangled_attention", run_forward},
-                                         {"disentangled_attention_grad", run_grad}};
+  static const RefKernelDef kernels[] = {
+      {"disentangled_attention", run_disentangled_attention},
+      {"disentangled_attention_grad", run_disentangled_attention_grad}};
   return kernels;
 }
 

@@ -7,7 +7,7 @@
 namespace snug {
 namespace {
 
-std::vector<TensorType> infer(const InferArgs& args) {
+std::vector<TensorType> infer_dropout(const InferArgs& args) {
   require_floating(args, 0, "x");
   require_dtype(args, 1, DType::i64, "rng");
   require_shape(args, 1, {3}, "rng");
@@ -23,12 +23,14 @@ std::vector<TensorType> infer(const InferArgs& args) {
   return {args.inputs[0]};
 }
 
-std::vector<ValueId> vjp(const VjpArgs& args) {
+std::vector<ValueId> vjp_dropout(const VjpArgs& args) {
   return {args.builder.op1("dropout", {args.dy[0], args.in(1)}, args.node.attrs), kNone};
 }
 
 // Philox needs about 80 integer operations for four words.
-Cost cost(const CostArgs& args) { return streaming_cost(args, element_flops(args.outputs[0], 20)); }
+Cost cost_dropout(const CostArgs& args) {
+  return streaming_cost(args, element_flops(args.outputs[0], 20));
+}
 
 // A mask for all of x is the same in every micro-batch, whatever rows that has.
 int row_flow_of_dropout(const RowFlowArgs& args) {
@@ -60,10 +62,10 @@ std::span<const OpDef> dropout_ops() {
                                       with_role(AttrRole::ordinal,
                                                 neutral(required_attr("ordinal", int64_t{0}))),
                                       with_role(AttrRole::sample, {"sample_axis", int64_t{0}})},
-       .infer = infer,
-       .gradient = Gradient(vjp),
+       .infer = infer_dropout,
+       .gradient = Gradient(vjp_dropout),
        .keeps = Keeps{.inputs = 0b10},
-       .cost = cost,
+       .cost = cost_dropout,
        .alias = may_overwrite({{0, 0}}),
        .timing = {.probes = dropout_probes},
        .row_flow = row_flow_of_dropout,

@@ -5,7 +5,7 @@
 namespace snug {
 namespace {
 
-void run(const RefArgs& args) {
+void run_dropout(const RefArgs& args) {
   const RefTensor& x = args.inputs[0];
   const double* rng = args.inputs[1].data;
   const double rate = args.attrs.real("rate");
@@ -27,7 +27,7 @@ void run(const RefArgs& args) {
 }  // namespace
 
 std::span<const RefKernelDef> dropout_ref_kernels() {
-  static const RefKernelDef kernels[] = {{"dropout", run}};
+  static const RefKernelDef kernels[] = {{"dropout", run_dropout}};
   return kernels;
 }
 

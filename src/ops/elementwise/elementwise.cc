@@ -9,6 +9,7 @@
 #include "ops/gelu.h"
 #include "ops/op_probes.h"
 #include "ops/op_rules.h"
+#include "snug/error.h"
 
 namespace snug {
 namespace {
@@ -54,7 +55,7 @@ std::vector<TensorType> infer_gelu(const InferArgs& args) {
   return infer_unary(args);
 }
 
-std::vector<TensorType> infer_grad(const InferArgs& args) {
+std::vector<TensorType> infer_elementwise_grad(const InferArgs& args) {
   require_floating(args, 0, "x");
   require_dtype(args, 1, args.inputs[0].dtype, "dy");
   require_shape(args, 1, args.inputs[0].shape, "dy");
@@ -63,7 +64,7 @@ std::vector<TensorType> infer_grad(const InferArgs& args) {
 
 std::vector<TensorType> infer_gelu_grad(const InferArgs& args) {
   check_approximation(args);
-  return infer_grad(args);
+  return infer_elementwise_grad(args);
 }
 
 std::vector<TensorType> infer_cast(const InferArgs& args) {
@@ -202,7 +203,7 @@ OpDef grad_op(const char* name, const char* saved, CostFn cost) {
           .is_variadic = false,
           .outputs = std::vector<std::string>{"dx"},
           .attrs = std::vector<AttrSpec>{},
-          .infer = infer_grad,
+          .infer = infer_elementwise_grad,
           .gradient = not_differentiable("second derivatives are not built"),
           .keeps = Keeps{},
           .cost = std::move(cost),

@@ -47,7 +47,7 @@ double sqrt(double x) { return std::sqrt(x); }
 double rsqrt(double x) { return 1 / std::sqrt(x); }
 double tanh(double x) { return std::tanh(x); }
 double erf(double x) { return std::erf(x); }
-double sigmoid(double x) {
+double elementwise_sigmoid(double x) {
   return x >= 0 ? 1 / (1 + std::exp(-x)) : std::exp(x) / (1 + std::exp(x));
 }
 double relu(double x) { return x > 0 ? x : (x == x ? 0 : x); }  // NaN stays NaN
@@ -128,7 +128,7 @@ std::span<const RefKernelDef> elementwise_ref_kernels() {
       {"neg", unary<neg>},          {"exp", unary<exp>},
       {"log", unary<log>},          {"sqrt", unary<sqrt>},
       {"rsqrt", unary<rsqrt>},      {"tanh", unary<tanh>},
-      {"erf", unary<erf>},          {"sigmoid", unary<sigmoid>},
+      {"erf", unary<erf>},          {"sigmoid", unary<elementwise_sigmoid>},
       {"relu", unary<relu>},        {"gelu", run_gelu},
       {"gelu_grad", run_gelu_grad}, {"scale", run_scale},
       {"where", run_where},         {"cast", run_cast},

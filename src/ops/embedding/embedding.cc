@@ -20,7 +20,7 @@ void require_weights(const InferArgs& args, size_t ids) {
   require_shape(args, ids + 1, args.inputs[ids].shape, "weights");
 }
 
-std::vector<TensorType> infer_forward(const InferArgs& args) {
+std::vector<TensorType> infer_embedding(const InferArgs& args) {
   require_table(args);
   require_dtype(args, 1, DType::i32, "ids");
   Shape shape = args.inputs[1].shape;
@@ -73,15 +73,15 @@ std::vector<TensorType> sum_with_gradient(const InferArgs& args, int64_t columns
   return {args.inputs[0]};
 }
 
-std::vector<TensorType> infer_grad(const InferArgs& args) {
+std::vector<TensorType> infer_embedding_grad(const InferArgs& args) {
   return {{DType::f32, {rows_of_gradient(args), gradient_width(args, 0)}}};
 }
 
-std::vector<TensorType> infer_accumulate(const InferArgs& args) {
+std::vector<TensorType> infer_embedding_accumulate(const InferArgs& args) {
   return sum_with_gradient(args, gradient_width(args, 1));
 }
 
-std::vector<TensorType> infer_sum(const InferArgs& args) {
+std::vector<TensorType> infer_embedding_sum(const InferArgs& args) {
   require_table(args);
   return {{DType::f32, shape_of_embedding_sum(args)}};
 }
@@ -102,9 +102,9 @@ std::vector<TensorType> infer_sum_grad_weights(const InferArgs& args) {
   return {{DType::f32, args.inputs[1].shape}};
 }
 
-std::vector<ValueId> vjp(const VjpArgs& args) { return {table_gradient(args), kNone}; }
+std::vector<ValueId> vjp_embedding(const VjpArgs& args) { return {table_gradient(args), kNone}; }
 
-std::vector<ValueId> vjp_sum(const VjpArgs& args) {
+std::vector<ValueId> vjp_embedding_sum(const VjpArgs& args) {
   std::vector<ValueId> gradients = {table_gradient_of_sum(args), kNone, kNone};
   if (args.wants[2])
     gradients[2] =
@@ -113,7 +113,7 @@ std::vector<ValueId> vjp_sum(const VjpArgs& args) {
 }
 
 // Only the rows that ids name are read.
-Cost cost_forward(const CostArgs& args) {
+Cost cost_embedding(const CostArgs& args) {
   const auto bytes = static_cast<double>(byte_count(args.outputs[0]));
   const auto table = static_cast<double>(byte_count(args.inputs[0]));
   return {.flops = 0,
@@ -122,12 +122,12 @@ Cost cost_forward(const CostArgs& args) {
 }
 // The rows of a small table stay in a core's own cache: only those of dy come from elsewhere.
 constexpr int64_t kSmallTableBytes = 1 << 18;
-Cost cost_grad(const CostArgs& args) {
+Cost cost_embedding_grad(const CostArgs& args) {
   const bool is_small = byte_count(args.outputs[0]) <= kSmallTableBytes;
   return streaming_cost(args, element_flops(args.inputs[1], is_small ? 0.5 : 1));
 }
 // Only the rows that ids name are touched.
-Cost cost_accumulate(const CostArgs& args) {
+Cost cost_embedding_accumulate(const CostArgs& args) {
   const auto bytes = static_cast<double>(byte_count(args.inputs[2]));
   return {.flops = element_flops(args.inputs[2], 1),
           .bytes_read = 2 * bytes + static_cast<double>(byte_count(args.inputs[1])),
@@ -147,7 +147,7 @@ Cost cost_of_sum(const CostArgs& args, const TensorType& table, size_t ids) {
   return cost;
 }
 // And of the gradient by the weights.
-Cost cost_sum(const CostArgs& args) {
+Cost cost_embedding_sum(const CostArgs& args) {
   Cost cost = cost_of_sum(args, args.inputs[0], 1);
   cost.bytes_read += bytes_of_rows(args.inputs[0], args.inputs[1]);
   cost.bytes_written = static_cast<double>(byte_count(args.outputs[0]));
@@ -180,14 +180,14 @@ std::vector<RateProbe> embedding_probes() {
 }
 // One table more, of which most rows are named: else clearing the table and adding to its rows
 // would not be told apart.
-std::vector<RateProbe> grad_probes() {
+std::vector<RateProbe> embedding_grad_probes() {
   const auto probe = [](int64_t table, int64_t rows) {
     return RateProbe{
         {probes::i32({rows}), probes::matrix(rows)}, {{"rows", table}}, RateBasis::both, table};
   };
   return {probe(kProbedTable, 32), probe(kProbedTable, 1536), probe(512, 1536), probe(2048, 8192)};
 }
-std::vector<RateProbe> accumulate_probes() {
+std::vector<RateProbe> embedding_accumulate_probes() {
   return on_rows([](int64_t rows) {
     return RateProbe{{probes::matrix(kProbedTable), probes::i32({rows}), probes::matrix(rows)},
                      {},
@@ -201,7 +201,7 @@ template <class Probe>
 std::vector<RateProbe> of_sums(const Probe& probe) {
   return {probe(Shape{2, 16}), probe(Shape{96, 16}), probe(Shape{128, 128})};
 }
-std::vector<RateProbe> sum_probes() {
+std::vector<RateProbe> embedding_sum_probes() {
   return of_sums([](const Shape& ids) {
     return RateProbe{{probes::matrix(kProbedTable), probes::i32(ids), probes::f32(ids)},
                      {},
@@ -238,7 +238,7 @@ std::vector<RateProbe> sum_grad_weights_probes() {
   });
 }
 
-std::optional<CodedForm> coded_form(const Attrs& attrs) {
+std::optional<CodedForm> embedding_coded_form(const Attrs& attrs) {
   return CodedForm{.operand = 0, .scales = 2, .op = "coded_embedding", .attrs = attrs};
 }
 
@@ -246,7 +246,7 @@ std::optional<CodedForm> coded_form_of_sum(const Attrs& attrs) {
   return CodedForm{.operand = 0, .scales = 3, .op = "coded_embedding_sum", .attrs = attrs};
 }
 
-std::optional<AccumulatingForm> accumulating_form(const InputTypes&, const Attrs&) {
+std::optional<AccumulatingForm> embedding_accumulating_form(const InputTypes&, const Attrs&) {
   return AccumulatingForm{"embedding_grad_accumulate", {}};
 }
 std::optional<AccumulatingForm> accumulating_form_of_sum(const InputTypes&, const Attrs&) {
@@ -301,13 +301,13 @@ std::span<const OpDef> embedding_ops() {
        .is_variadic = false,
        .outputs = std::vector<std::string>{"y"},
        .attrs = std::vector<AttrSpec>{{"to", std::string("f32")}},
-       .infer = infer_forward,
-       .gradient = Gradient(vjp),
+       .infer = infer_embedding,
+       .gradient = Gradient(vjp_embedding),
        .keeps = Keeps{.inputs = 0b10},
-       .cost = cost_forward,
+       .cost = cost_embedding,
        .alias = never_in_place(),
        .timing = {.finds = Finds::unwarmed, .probes = embedding_probes},
-       .coded_form = coded_form,
+       .coded_form = embedding_coded_form,
        .table_operand = table_of_gather,
        .row_flow = row_flow_of_gather,
        .precision = {Paint::clear, [](const InputTypes&) { return 0U; }, true}},
@@ -316,37 +316,37 @@ std::span<const OpDef> embedding_ops() {
        .is_variadic = false,
        .outputs = std::vector<std::string>{"dtable"},
        .attrs = std::vector<AttrSpec>{required_attr("rows", int64_t{0})},
-       .infer = infer_grad,
+       .infer = infer_embedding_grad,
        .gradient = not_differentiable("it is a gradient"),
        .keeps = Keeps{},
-       .cost = cost_grad,
+       .cost = cost_embedding_grad,
        .alias = never_in_place(),
        // What it reads was just written; of a large output most is only cleared.
-       .timing = {.finds = Finds::most, .probes = grad_probes},
-       .accumulating_form = accumulating_form},
+       .timing = {.finds = Finds::most, .probes = embedding_grad_probes},
+       .accumulating_form = embedding_accumulating_form},
       {.name = "embedding_grad_accumulate",
        .inputs = std::vector<InputSpec>{"acc", "ids", "dy"},
        .is_variadic = false,
        .outputs = std::vector<std::string>{"sum"},
        .attrs = std::vector<AttrSpec>{},
-       .infer = infer_accumulate,
+       .infer = infer_embedding_accumulate,
        .gradient = not_differentiable("it accumulates gradients"),
        .keeps = Keeps{},
-       .cost = cost_accumulate,
+       .cost = cost_embedding_accumulate,
        .alias = must_overwrite({{0, 0}}),
-       .timing = {.finds = Finds::unwarmed, .probes = accumulate_probes}},
+       .timing = {.finds = Finds::unwarmed, .probes = embedding_accumulate_probes}},
       {.name = "embedding_sum",
        .inputs = std::vector<InputSpec>{"table", "ids", "weights"},
        .is_variadic = false,
        .outputs = std::vector<std::string>{"y"},
        .attrs = std::vector<AttrSpec>{},
-       .infer = infer_sum,
-       .gradient = Gradient(vjp_sum),
+       .infer = infer_embedding_sum,
+       .gradient = Gradient(vjp_embedding_sum),
        .keeps = Keeps{.inputs = 0b111},
-       .cost = cost_sum,
+       .cost = cost_embedding_sum,
        .alias = never_in_place(),
        // The table was last touched by its update, a step ago.
-       .timing = {.finds = Finds::nothing, .probes = sum_probes},
+       .timing = {.finds = Finds::nothing, .probes = embedding_sum_probes},
        .coded_form = coded_form_of_sum,
        .table_operand = table_of_gather,
        .row_flow = row_flow_of_sum},
@@ -381,7 +381,7 @@ std::span<const OpDef> embedding_ops() {
        .infer = infer_sum_grad_weights,
        .gradient = not_differentiable("it is a gradient"),
        .keeps = Keeps{},
-       .cost = cost_sum,
+       .cost = cost_embedding_sum,
        .alias = never_in_place(),
        .timing = {.finds = Finds::unwarmed, .probes = sum_grad_weights_probes}},
   };

@@ -6,7 +6,7 @@
 namespace snug {
 namespace {
 
-int64_t checked_id(const RefTensor& ids, int64_t index, int64_t rows) {
+int64_t embedding_checked_id(const RefTensor& ids, int64_t index, int64_t rows) {
   const auto id = static_cast<int64_t>(ids.data[index]);
   if (id < 0 || id >= rows) {
     throw Error(
@@ -16,12 +16,12 @@ int64_t checked_id(const RefTensor& ids, int64_t index, int64_t rows) {
   return id;
 }
 
-void run_forward(const RefArgs& args) {
+void run_embedding(const RefArgs& args) {
   const RefTensor& table = args.inputs[0];
   const RefTensor& ids = args.inputs[1];
   const int64_t width = table.type.shape[1];
   for (int64_t i = 0; i < ids.size(); ++i) {
-    const int64_t id = checked_id(ids, i, table.type.shape[0]);
+    const int64_t id = embedding_checked_id(ids, i, table.type.shape[0]);
     std::copy_n(table.data + id * width, width, args.outputs[0].data + i * width);
   }
 }
@@ -29,17 +29,17 @@ void run_forward(const RefArgs& args) {
 void add_rows(const RefTensor& ids, const RefTensor& dy, const RefTensor& table) {
   const int64_t width = table.type.shape[1];
   for (int64_t i = 0; i < ids.size(); ++i) {
-    const int64_t id = checked_id(ids, i, table.type.shape[0]);
+    const int64_t id = embedding_checked_id(ids, i, table.type.shape[0]);
     for (int64_t j = 0; j < width; ++j) table.data[id * width + j] += dy.data[i * width + j];
   }
 }
 
-void run_grad(const RefArgs& args) {
+void run_embedding_grad(const RefArgs& args) {
   std::fill_n(args.outputs[0].data, args.outputs[0].size(), 0.0);
   add_rows(args.inputs[0], args.inputs[1], args.outputs[0]);
 }
 
-void run_accumulate(const RefArgs& args) {
+void run_embedding_accumulate(const RefArgs& args) {
   std::copy_n(args.inputs[0].data, args.inputs[0].size(), args.outputs[0].data);
   add_rows(args.inputs[1], args.inputs[2], args.outputs[0]);
 }
@@ -48,10 +48,10 @@ void run_accumulate(const RefArgs& args) {
 template <class Body>
 void for_each_summand(const RefTensor& ids, int64_t rows, const Body& body) {
   const int64_t tokens = ids.type.shape.back();
-  for (int64_t i = 0; i < ids.size(); ++i) body(i, checked_id(ids, i, rows), i / tokens);
+  for (int64_t i = 0; i < ids.size(); ++i) body(i, embedding_checked_id(ids, i, rows), i / tokens);
 }
 
-void run_sum(const RefArgs& args) {
+void run_embedding_sum(const RefArgs& args) {
   const RefTensor& table = args.inputs[0];
   const RefTensor& weights = args.inputs[2];
   const RefTensor& y = args.outputs[0];
@@ -99,10 +99,10 @@ void run_sum_grad_weights(const RefArgs& args) {
 }  // namespace
 
 std::span<const RefKernelDef> embedding_ref_kernels() {
-  static const RefKernelDef kernels[] = {{"embedding", run_forward},
-                                         {"embedding_grad", run_grad},
-                                         {"embedding_grad_accumulate", run_accumulate},
-                                         {"embedding_sum", run_sum},
+  static const RefKernelDef kernels[] = {{"embedding", run_embedding},
+                                         {"embedding_grad", run_embedding_grad},
+                                         {"embedding_grad_accumulate", run_embedding_accumulate},
+                                         {"embedding_sum", run_embedding_sum},
                                          {"embedding_sum_grad", run_sum_grad},
                                          {"embedding_sum_grad_accumulate", run_sum_accumulate},
                                          {"embedding_sum_grad_weights", run_sum_grad_weights}};

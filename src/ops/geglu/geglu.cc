@@ -8,7 +8,7 @@
 namespace snug {
 namespace {
 
-std::vector<TensorType> infer(const InferArgs& args) {
+std::vector<TensorType> infer_geglu(const InferArgs& args) {
   require_floating(args, 0, "x");
   check_approximation(args);
   TensorType y = args.inputs[0];
@@ -18,19 +18,21 @@ std::vector<TensorType> infer(const InferArgs& args) {
   return {std::move(y)};
 }
 
-std::vector<TensorType> infer_grad(const InferArgs& args) {
-  const std::vector<TensorType> y = infer(args);
+std::vector<TensorType> infer_geglu_grad(const InferArgs& args) {
+  const std::vector<TensorType> y = infer_geglu(args);
   require_dtype(args, 1, y[0].dtype, "dy");
   require_shape(args, 1, y[0].shape, "dy");
   return {args.inputs[0]};
 }
 
-std::vector<ValueId> vjp(const VjpArgs& args) {
+std::vector<ValueId> vjp_geglu(const VjpArgs& args) {
   return {args.builder.op1("geglu_grad", {args.in(0), args.dy[0]}, args.node.attrs)};
 }
 
-Cost cost(const CostArgs& args) { return streaming_cost(args, element_flops(args.outputs[0], 21)); }
-Cost cost_grad(const CostArgs& args) {
+Cost cost_geglu(const CostArgs& args) {
+  return streaming_cost(args, element_flops(args.outputs[0], 21));
+}
+Cost cost_geglu_grad(const CostArgs& args) {
   return streaming_cost(args, element_flops(args.outputs[0], 26));
 }
 
@@ -57,10 +59,10 @@ std::span<const OpDef> geglu_ops() {
        .is_variadic = false,
        .outputs = std::vector<std::string>{"y"},
        .attrs = attrs,
-       .infer = infer,
-       .gradient = Gradient(vjp),
+       .infer = infer_geglu,
+       .gradient = Gradient(vjp_geglu),
        .keeps = Keeps{.inputs = 1},
-       .cost = cost,
+       .cost = cost_geglu,
        .alias = never_in_place(),
        .timing = {.probes = half_probes<false>},
        .row_flow = row_flow::leading_rows_alone,
@@ -70,10 +72,10 @@ std::span<const OpDef> geglu_ops() {
        .is_variadic = false,
        .outputs = std::vector<std::string>{"dx"},
        .attrs = attrs,
-       .infer = infer_grad,
+       .infer = infer_geglu_grad,
        .gradient = not_differentiable("it is a gradient"),
        .keeps = Keeps{},
-       .cost = cost_grad,
+       .cost = cost_geglu_grad,
        .alias = may_overwrite({{0, 0}}),
        .timing = {.probes = half_probes<true>}},
   };

@@ -16,7 +16,7 @@ void for_each_pair(const RefArgs& args, const Element& element) {
   }
 }
 
-void run(const RefArgs& args) {
+void run_geglu(const RefArgs& args) {
   const bool is_tanh = is_tanh_gelu(args.attrs);
   const double* x = args.inputs[0].data;
   for_each_pair(args, [&](int64_t at, int64_t half, int64_t to) {
@@ -24,7 +24,7 @@ void run(const RefArgs& args) {
   });
 }
 
-void run_grad(const RefArgs& args) {
+void run_geglu_grad(const RefArgs& args) {
   const bool is_tanh = is_tanh_gelu(args.attrs);
   const double* x = args.inputs[0].data;
   for_each_pair(args, [&](int64_t at, int64_t half, int64_t from) {
@@ -38,7 +38,7 @@ void run_grad(const RefArgs& args) {
 }  // namespace
 
 std::span<const RefKernelDef> geglu_ref_kernels() {
-  static const RefKernelDef kernels[] = {{"geglu", run}, {"geglu_grad", run_grad}};
+  static const RefKernelDef kernels[] = {{"geglu", run_geglu}, {"geglu_grad", run_geglu_grad}};
   return kernels;
 }
 

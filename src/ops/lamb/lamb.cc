@@ -19,7 +19,7 @@ Cost cost_lamb(const CostArgs& args) {
   return cost;
 }
 
-StepNode step_of(const HyperValues& settings, const StepTarget& target) {
+StepNode step_of_lamb(const HyperValues& settings, const StepTarget& target) {
   Attrs attrs = moments_attrs(settings, target);
   attrs.set("adapts", target.is_adapted);
   return {"lamb", attrs};
@@ -40,7 +40,7 @@ std::span<const OpDef> lamb_ops() {
 }
 
 const Optimizer& lamb_optimizer() {
-  static const Optimizer optimizer = moments_optimizer("lamb", 1e-6, step_of);
+  static const Optimizer optimizer = moments_optimizer("lamb", 1e-6, step_of_lamb);
   return optimizer;
 }
 

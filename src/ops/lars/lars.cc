@@ -31,11 +31,11 @@ Cost cost_lars(const CostArgs& args) {
   return cost;
 }
 
-std::vector<StateSpec> states_of(const HyperValues&, const Shape& shape) {
+std::vector<StateSpec> states_of_lars(const HyperValues&, const Shape& shape) {
   return states_like(shape, {"momentum"});
 }
 
-StepNode step_of(const HyperValues& settings, const StepTarget& target) {
+StepNode step_of_lars(const HyperValues& settings, const StepTarget& target) {
   return {"lars",
           {{"momentum", settings.at("momentum")},
            {"nesterov", settings.at("nesterov") != 0},
@@ -66,8 +66,8 @@ const Optimizer& lars_optimizer() {
                                       {"nesterov", 0, HyperRange::flag, "nesterov"},
                                       {"epsilon", 1e-8, HyperRange::positive, "adam_epsilon"},
                                       {"trust_coefficient", 0.001, HyperRange::positive}},
-      .states = states_of,
-      .step = step_of,
+      .states = states_of_lars,
+      .step = step_of_lars,
       .fed = feed_rate,
       .gradient_share = no_share,
       .refusal = nesterov_alone_refused};

@@ -3,6 +3,7 @@
 
 #include "ops/op_probes.h"
 #include "ops/op_rules.h"
+#include "snug/error.h"
 
 namespace snug {
 namespace {
@@ -16,7 +17,7 @@ Shape rows_shape(const InferArgs& args) {
   return {x.begin(), x.end() - 1};
 }
 
-std::vector<TensorType> infer_forward(const InferArgs& args) {
+std::vector<TensorType> infer_layer_norm(const InferArgs& args) {
   const Shape rows = rows_shape(args);
   const Shape width = {args.inputs[0].shape.back()};
   require_dtype(args, 1, DType::f32, "gamma");
@@ -27,7 +28,7 @@ std::vector<TensorType> infer_forward(const InferArgs& args) {
   return {args.inputs[0], {DType::f32, rows}, {DType::f32, rows}};
 }
 
-std::vector<TensorType> infer_grad(const InferArgs& args) {
+std::vector<TensorType> infer_layer_norm_grad(const InferArgs& args) {
   const Shape rows = rows_shape(args);
   const Shape width = {args.inputs[0].shape.back()};
   for (size_t i = 1; i < 4; ++i) require_dtype(args, i, DType::f32, "gamma, mean and rstd");
@@ -39,7 +40,7 @@ std::vector<TensorType> infer_grad(const InferArgs& args) {
   return {args.inputs[0], {DType::f32, width}, {DType::f32, width}};
 }
 
-std::vector<ValueId> vjp(const VjpArgs& args) {
+std::vector<ValueId> vjp_layer_norm(const VjpArgs& args) {
   if (args.dy[1] != kNone || args.dy[2] != kNone) {
     throw Error(ErrorCode::unsupported, "layer_norm",
                 "the mean and rstd of layer_norm have no gradient");
@@ -49,20 +50,20 @@ std::vector<ValueId> vjp(const VjpArgs& args) {
                          {args.in(0), args.in(1), args.out(1), args.out(2), args.dy[0]});
 }
 
-Cost cost_forward(const CostArgs& args) {
+Cost cost_layer_norm(const CostArgs& args) {
   return streaming_cost(args, element_flops(args.inputs[0], 8));
 }
-Cost cost_grad(const CostArgs& args) {
+Cost cost_layer_norm_grad(const CostArgs& args) {
   return streaming_cost(args, element_flops(args.inputs[0], 15));
 }
 
-std::vector<RateProbe> norm_probes() {
+std::vector<RateProbe> layer_norm_probes() {
   return probes::few_and_many([](int64_t rows) {
     const TensorType row = probes::f32({probes::kWidth});
     return RateProbe{{probes::matrix(rows), row, row}};
   });
 }
-std::vector<RateProbe> grad_probes() {
+std::vector<RateProbe> layer_norm_grad_probes() {
   return probes::few_and_many([](int64_t rows) {
     const TensorType column = probes::f32({rows});
     return RateProbe{{probes::matrix(rows), probes::f32({probes::kWidth}), column, column,
@@ -85,12 +86,12 @@ std::span<const OpDef> layer_norm_ops() {
        .is_variadic = false,
        .outputs = std::vector<std::string>{"y", "mean", "rstd"},
        .attrs = std::vector<AttrSpec>{{"eps", 1e-12}},
-       .infer = infer_forward,
-       .gradient = Gradient(vjp),
+       .infer = infer_layer_norm,
+       .gradient = Gradient(vjp_layer_norm),
        .keeps = Keeps{.inputs = 0b011, .outputs = 0b110},
-       .cost = cost_forward,
+       .cost = cost_layer_norm,
        .alias = may_overwrite({{0, 0}}),
-       .timing = {.probes = norm_probes},
+       .timing = {.probes = layer_norm_probes},
        .row_flow = row_flow::all_but_last,
        .precision = {Paint::infer, [](const InputTypes&) { return 0b001U; }}},
       {.name = "layer_norm_grad",
@@ -98,12 +99,12 @@ std::span<const OpDef> layer_norm_ops() {
        .is_variadic = false,
        .outputs = std::vector<std::string>{"dx", "dgamma", "dbeta"},
        .attrs = std::vector<AttrSpec>{},
-       .infer = infer_grad,
+       .infer = infer_layer_norm_grad,
        .gradient = not_differentiable("it is a gradient"),
        .keeps = Keeps{},
-       .cost = cost_grad,
+       .cost = cost_layer_norm_grad,
        .alias = may_overwrite({{0, 4}, {0, 0}}),
-       .timing = {.probes = grad_probes}},
+       .timing = {.probes = layer_norm_grad_probes}},
   };
   return ops;
 }

@@ -7,7 +7,7 @@
 namespace snug {
 namespace {
 
-void run_forward(const RefArgs& args) {
+void run_layer_norm(const RefArgs& args) {
   const double eps = args.attrs.real("eps");
   const double* gamma = args.inputs[1].data;
   const double* beta = args.inputs[2].data;
@@ -28,7 +28,7 @@ void run_forward(const RefArgs& args) {
   }
 }
 
-void run_grad(const RefArgs& args) {
+void run_layer_norm_grad(const RefArgs& args) {
   const double* gamma = args.inputs[1].data;
   const int64_t width = args.inputs[1].size();
   double* dgamma = args.outputs[1].data;
@@ -61,8 +61,8 @@ void run_grad(const RefArgs& args) {
 }  // namespace
 
 std::span<const RefKernelDef> layer_norm_ref_kernels() {
-  static const RefKernelDef kernels[] = {{"layer_norm", run_forward},
-                                         {"layer_norm_grad", run_grad}};
+  static const RefKernelDef kernels[] = {{"layer_norm", run_layer_norm},
+                                         {"layer_norm_grad", run_layer_norm_grad}};
   return kernels;
 }
 

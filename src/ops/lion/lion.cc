@@ -20,18 +20,18 @@ Cost cost_lion(const CostArgs& args) {
   return streaming_cost(args, element_flops(args.inputs[0], 10));
 }
 
-std::vector<StateSpec> states_of(const HyperValues&, const Shape& shape) {
+std::vector<StateSpec> states_of_lion(const HyperValues&, const Shape& shape) {
   return states_like(shape, {"m"});
 }
 
-StepNode step_of(const HyperValues& settings, const StepTarget& target) {
+StepNode step_of_lion(const HyperValues& settings, const StepTarget& target) {
   return {"lion",
           {{"beta1", settings.at("beta1")},
            {"beta2", settings.at("beta2")},
            {"weight_decay", target.weight_decay}}};
 }
 
-double gradient_share(const HyperValues& settings) { return 1 - settings.at("beta2"); }
+double lion_gradient_share(const HyperValues& settings) { return 1 - settings.at("beta2"); }
 
 }  // namespace
 
@@ -50,10 +50,10 @@ const Optimizer& lion_optimizer() {
       .name = "lion",
       .parameters = std::vector<HyperParameter>{{"beta1", 0.9, HyperRange::share, "adam_beta1"},
                                                 {"beta2", 0.99, HyperRange::share, "adam_beta2"}},
-      .states = states_of,
-      .step = step_of,
+      .states = states_of_lion,
+      .step = step_of_lion,
       .fed = feed_rate,
-      .gradient_share = gradient_share,
+      .gradient_share = lion_gradient_share,
       .refusal = nothing_refused};
   return optimizer;
 }

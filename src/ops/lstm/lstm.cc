@@ -24,7 +24,7 @@ TensorType require_operands(const InferArgs& args, size_t mask) {
   return state;
 }
 
-std::vector<TensorType> infer_forward(const InferArgs& args) {
+std::vector<TensorType> infer_lstm(const InferArgs& args) {
   const TensorType state = require_operands(args, 3);
   const TensorType h{args.inputs[0].dtype, state.shape};
   require_dtype(args, 2, h.dtype, "h");
@@ -32,7 +32,7 @@ std::vector<TensorType> infer_forward(const InferArgs& args) {
   return {h, state};
 }
 
-std::vector<TensorType> infer_grad(const InferArgs& args) {
+std::vector<TensorType> infer_lstm_grad(const InferArgs& args) {
   const TensorType state = require_operands(args, 2);
   for (const size_t i : {size_t{3}, size_t{4}}) {
     const char* name = i == 3 ? "dh_next" : "dc_next";
@@ -42,17 +42,17 @@ std::vector<TensorType> infer_grad(const InferArgs& args) {
   return {args.inputs[0], state, {args.inputs[0].dtype, state.shape}};
 }
 
-std::vector<ValueId> vjp(const VjpArgs& args) {
+std::vector<ValueId> vjp_lstm(const VjpArgs& args) {
   const std::vector<ValueId> gradients = args.builder.op(
       "lstm_cell_grad", {args.in(0), args.in(1), args.in(3), args.dy[0], args.dy[1]});
   return {gradients[0], gradients[1], gradients[2], kNone};
 }
 
 // A sigmoid or tanh is about 15 operations; there are five for each element of a state.
-Cost cost_forward(const CostArgs& args) {
+Cost cost_lstm(const CostArgs& args) {
   return streaming_cost(args, element_flops(args.outputs[0], 80));
 }
-Cost cost_grad(const CostArgs& args) {
+Cost cost_lstm_grad(const CostArgs& args) {
   return streaming_cost(args, element_flops(args.outputs[1], 100));
 }
 
@@ -81,10 +81,10 @@ std::span<const OpDef> lstm_ops() {
        .is_variadic = false,
        .outputs = std::vector<std::string>{"h_next", "c_next"},
        .attrs = std::vector<AttrSpec>{},
-       .infer = infer_forward,
-       .gradient = Gradient(vjp),
+       .infer = infer_lstm,
+       .gradient = Gradient(vjp_lstm),
        .keeps = Keeps{.inputs = 0b1011},
-       .cost = cost_forward,
+       .cost = cost_lstm,
        .alias = may_overwrite({{0, 2}, {1, 1}}),
        .timing = {.finds = Finds::unwarmed, .probes = cell_probes<false>},
        .row_flow = row_flow::leading,
@@ -95,10 +95,10 @@ std::span<const OpDef> lstm_ops() {
        .is_variadic = false,
        .outputs = std::vector<std::string>{"dgates", "dc", "dh"},
        .attrs = std::vector<AttrSpec>{},
-       .infer = infer_grad,
+       .infer = infer_lstm_grad,
        .gradient = not_differentiable("it is a gradient"),
        .keeps = Keeps{},
-       .cost = cost_grad,
+       .cost = cost_lstm_grad,
        .alias = may_overwrite({{0, 0}, {1, 4}, {2, 3}}),
        .timing = {.finds = Finds::nothing, .probes = cell_probes<true>}},
   };

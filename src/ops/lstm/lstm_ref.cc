@@ -6,17 +6,17 @@
 namespace snug {
 namespace {
 
-double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+double lstm_sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
 struct Activations {
   double i, f, g, o;
 };
 Activations activations_of(const double* gates, int64_t hidden, int64_t at) {
-  return {sigmoid(gates[at]), sigmoid(gates[hidden + at]), std::tanh(gates[2 * hidden + at]),
-          sigmoid(gates[3 * hidden + at])};
+  return {lstm_sigmoid(gates[at]), lstm_sigmoid(gates[hidden + at]),
+          std::tanh(gates[2 * hidden + at]), lstm_sigmoid(gates[3 * hidden + at])};
 }
 
-void run_forward(const RefArgs& args) {
+void run_lstm(const RefArgs& args) {
   const int64_t hidden = args.inputs[1].type.shape[1];
   for (int64_t at = 0; at < args.inputs[1].size(); ++at) {
     const int64_t row = at / hidden;
@@ -30,7 +30,7 @@ void run_forward(const RefArgs& args) {
   }
 }
 
-void run_grad(const RefArgs& args) {
+void run_lstm_grad(const RefArgs& args) {
   const int64_t hidden = args.inputs[1].type.shape[1];
   for (int64_t at = 0; at < args.inputs[1].size(); ++at) {
     const int64_t row = at / hidden;
@@ -60,7 +60,8 @@ void run_grad(const RefArgs& args) {
 }  // namespace
 
 std::span<const RefKernelDef> lstm_ref_kernels() {
-  static const RefKernelDef kernels[] = {{"lstm_cell", run_forward}, {"lstm_cell_grad", run_grad}};
+  static const RefKernelDef kernels[] = {{"lstm_cell", run_lstm},
+                                         {"lstm_cell_grad", run_lstm_grad}};
   return kernels;
 }
 

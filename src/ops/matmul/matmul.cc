@@ -6,6 +6,7 @@
 
 #include "ops/op_probes.h"
 #include "ops/op_rules.h"
+#include "snug/error.h"
 
 namespace snug {
 namespace {
@@ -56,7 +57,7 @@ std::vector<TensorType> infer_matmul(const InferArgs& args) {
   return {std::move(out)};
 }
 
-std::vector<TensorType> infer_accumulate(const InferArgs& args) {
+std::vector<TensorType> infer_matmul_accumulate(const InferArgs& args) {
   require_dtype(args, 0, DType::f32, "acc");
   require_rank(args, 1, 2, "a");
   require_rank(args, 2, 2, "b");
@@ -102,7 +103,7 @@ MatmulDims product_dims(const CostArgs& args, size_t first) {
                      args.attrs.boolean("transpose_a"), args.attrs.boolean("transpose_b"));
 }
 
-double product_flops(const CostArgs& args, size_t first) {
+double matmul_flops(const CostArgs& args, size_t first) {
   const MatmulDims d = product_dims(args, first);
   return 2.0 * static_cast<double>(d.batch) * static_cast<double>(d.m) * static_cast<double>(d.n) *
          static_cast<double>(d.k);
@@ -110,14 +111,15 @@ double product_flops(const CostArgs& args, size_t first) {
 
 Cost cost_matmul(const CostArgs& args) {
   const bool has_bias = args.inputs.has(2);
-  return streaming_cost(
-      args, product_flops(args, 0) + (has_bias ? element_flops(args.outputs[0], 1) : 0));
+  return streaming_cost(args,
+                        matmul_flops(args, 0) + (has_bias ? element_flops(args.outputs[0], 1) : 0));
 }
-Cost cost_accumulate(const CostArgs& args) {
-  return streaming_cost(args, product_flops(args, 1) + element_flops(args.outputs[0], 1));
+Cost cost_matmul_accumulate(const CostArgs& args) {
+  return streaming_cost(args, matmul_flops(args, 1) + element_flops(args.outputs[0], 1));
 }
 
-constexpr UsualRate kUsualRate{.per_call = 5e-6, .per_flop = 1.0 / 280e9, .per_byte = 1.0 / 60e9};
+constexpr UsualRate kMatmulUsualRate{
+    .per_call = 5e-6, .per_flop = 1.0 / 280e9, .per_byte = 1.0 / 60e9};
 
 // A gradient of weights from fewer rows is read and written more than it is computed.
 constexpr int64_t kFewRows = 64;
@@ -125,7 +127,7 @@ constexpr int64_t kFewRows = 64;
 // Operands lie in memory in other ways in the backward part. Both ops have one rate, so that a
 // split is never predicted faster by the noise between two measurements. `kFirst`: input a.
 template <size_t kFirst>
-std::string kind_of_product(const CostArgs& args) {
+std::string kind_of_matmul(const CostArgs& args) {
   const bool has_first_across = args.attrs.boolean("transpose_a");
   const bool has_second_across = args.attrs.boolean("transpose_b");
   const DType operands = args.inputs[kFirst].dtype;
@@ -136,7 +138,7 @@ std::string kind_of_product(const CostArgs& args) {
 }
 
 // Shapes of encoders and, with few rows, of recurrent nets.
-std::vector<RateProbe> product_probes() {
+std::vector<RateProbe> matmul_probes() {
   using probes::f32;
   using probes::kAbsent;
   std::vector<RateProbe> all;
@@ -191,7 +193,7 @@ std::vector<RateProbe> product_probes() {
   return all;
 }
 // Products of few rows; those of many have the rate of plain products.
-std::vector<RateProbe> accumulate_probes() {
+std::vector<RateProbe> matmul_accumulate_probes() {
   using probes::f32;
   std::vector<RateProbe> all;
   for (const auto& [m, n] : {std::array<int64_t, 2>{512, 2048}, {1024, 256}}) {
@@ -201,7 +203,8 @@ std::vector<RateProbe> accumulate_probes() {
   return all;
 }
 
-std::optional<AccumulatingForm> accumulating_form(const InputTypes& inputs, const Attrs& attrs) {
+std::optional<AccumulatingForm> matmul_accumulating_form(const InputTypes& inputs,
+                                                         const Attrs& attrs) {
   const bool is_plain =
       !inputs.has(2) && inputs[0].shape.size() == 2 && inputs[1].shape.size() == 2;
   if (!is_plain) return std::nullopt;
@@ -231,7 +234,7 @@ std::optional<PackedForm> packed_form(const InputTypes& inputs, const Attrs& att
   return form;
 }
 
-std::optional<CodedForm> coded_form(const Attrs& attrs) {
+std::optional<CodedForm> matmul_coded_form(const Attrs& attrs) {
   if (attrs.boolean("transpose_a")) return std::nullopt;
   return CodedForm{.operand = 1,
                    .scales = 2,
@@ -246,7 +249,7 @@ uint32_t narrow_inputs(const InputTypes& inputs) {
 
 // Rows may be an axis of separate products, the rows of a, or the columns of b; never what is
 // summed.
-int row_flow_of_product(const RowFlowArgs& args) {
+int row_flow_of_matmul(const RowFlowArgs& args) {
   const auto rank = [&](size_t i) { return static_cast<int>(args.inputs[i].shape.size()); };
   const int out = static_cast<int>(args.outputs[0].shape.size());
   const int a = args.axes[0];
@@ -321,29 +324,29 @@ std::span<const OpDef> matmul_ops() {
        .cost = cost_matmul,
        .alias = never_in_place(),
        .timing = {.finds = Finds::most,
-                  .probes = product_probes,
-                  .kind = kind_of_product<0>,
-                  .usual = &kUsualRate,
+                  .probes = matmul_probes,
+                  .kind = kind_of_matmul<0>,
+                  .usual = &kMatmulUsualRate,
                   .is_expensive = true},
-       .accumulating_form = accumulating_form,
+       .accumulating_form = matmul_accumulating_form,
        .packed_form = packed_form,
-       .coded_form = coded_form,
+       .coded_form = matmul_coded_form,
        .linear_operand = 1,
-       .row_flow = row_flow_of_product,
+       .row_flow = row_flow_of_matmul,
        .precision = {Paint::allow, narrow_inputs}},
       {.name = "matmul_accumulate",
        .inputs = std::vector<InputSpec>{"acc", "a", "b"},
        .is_variadic = false,
        .outputs = std::vector<std::string>{"sum"},
        .attrs = attrs,
-       .infer = infer_accumulate,
+       .infer = infer_matmul_accumulate,
        .gradient = not_differentiable("it accumulates gradients"),
        .keeps = Keeps{},
-       .cost = cost_accumulate,
+       .cost = cost_matmul_accumulate,
        .alias = must_overwrite({{0, 0}}),
        .timing = {.finds = Finds::most,
-                  .probes = accumulate_probes,
-                  .kind = kind_of_product<1>,
+                  .probes = matmul_accumulate_probes,
+                  .kind = kind_of_matmul<1>,
                   .is_expensive = true}},
   };
   return ops;

@@ -34,7 +34,7 @@ void run_matmul(const RefArgs& args) {
   add_product(args.inputs[0], args.inputs[1], args.attrs, y.data);
 }
 
-void run_accumulate(const RefArgs& args) {
+void run_matmul_accumulate(const RefArgs& args) {
   const RefTensor& y = args.outputs[0];
   for (int64_t i = 0; i < y.size(); ++i) y.data[i] = args.inputs[0].data[i];
   add_product(args.inputs[1], args.inputs[2], args.attrs, y.data);
@@ -44,7 +44,7 @@ void run_accumulate(const RefArgs& args) {
 
 std::span<const RefKernelDef> matmul_ref_kernels() {
   static const RefKernelDef kernels[] = {{"matmul", run_matmul},
-                                         {"matmul_accumulate", run_accumulate}};
+                                         {"matmul_accumulate", run_matmul_accumulate}};
   return kernels;
 }
 

@@ -10,7 +10,7 @@ namespace {
 using Inputs = std::vector<InputSpec>;
 using Names = std::vector<std::string>;
 
-std::vector<TensorType> infer_accumulate(const InferArgs& args) {
+std::vector<TensorType> infer_optimizer_accumulate(const InferArgs& args) {
   require_dtype(args, 0, DType::f32, "acc");
   require_f32(args, 1, args.inputs[0].shape, "x");
   return {args.inputs[0]};
@@ -36,7 +36,7 @@ std::vector<TensorType> infer_global_norm(const InferArgs& args) {
   return {{DType::f32, {}}, {DType::f32, {}}};
 }
 
-Cost cost_accumulate(const CostArgs& args) {
+Cost cost_optimizer_accumulate(const CostArgs& args) {
   return streaming_cost(args, element_flops(args.inputs[0], 1));
 }
 Cost cost_set_zero(const CostArgs& args) {
@@ -59,7 +59,7 @@ std::vector<RateProbe> set_zero_probes() {
   return all;
 }
 
-std::vector<RateProbe> norm_probes() {
+std::vector<RateProbe> sum_of_squares_probes() {
   std::vector<RateProbe> all;
   for (const size_t count : {size_t{8}, size_t{64}}) {
     all.push_back(
@@ -92,10 +92,10 @@ std::span<const OpDef> optimizer_ops() {
        .is_variadic = false,
        .outputs = Names{"sum"},
        .attrs = std::vector<AttrSpec>{},
-       .infer = infer_accumulate,
+       .infer = infer_optimizer_accumulate,
        .gradient = not_differentiable("it accumulates gradients"),
        .keeps = Keeps{},
-       .cost = cost_accumulate,
+       .cost = cost_optimizer_accumulate,
        .alias = must_overwrite({{0, 0}}),
        // Gradients in memory.
        .timing = {.finds = Finds::little, .probes = probes::of_matrices<2>},
@@ -134,7 +134,7 @@ std::span<const OpDef> optimizer_ops() {
        .keeps = Keeps{},
        .cost = cost_global_norm,
        .alias = never_in_place(),
-       .timing = {.finds = Finds::unwarmed, .probes = norm_probes}},
+       .timing = {.finds = Finds::unwarmed, .probes = sum_of_squares_probes}},
   };
   return ops;
 }

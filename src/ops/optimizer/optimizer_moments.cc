@@ -15,11 +15,11 @@ Cost cost_of_one_pass(const CostArgs& args) {
   return streaming_cost(args, element_flops(args.inputs[0], 30));
 }
 
-std::vector<StateSpec> states_of(const HyperValues&, const Shape& shape) {
+std::vector<StateSpec> states_of_moments(const HyperValues&, const Shape& shape) {
   return states_like(shape, {"m", "v"});
 }
 
-double gradient_share(const HyperValues& settings) { return 1 - settings.at("beta1"); }
+double gradient_share_of_moments(const HyperValues& settings) { return 1 - settings.at("beta1"); }
 
 }  // namespace
 
@@ -46,10 +46,10 @@ Optimizer moments_optimizer(const std::string& name, double epsilon,
           std::vector<HyperParameter>{{"beta1", 0.9, HyperRange::share, "adam_beta1"},
                                       {"beta2", 0.999, HyperRange::share, "adam_beta2"},
                                       {"epsilon", epsilon, HyperRange::positive, "adam_epsilon"}},
-      .states = states_of,
+      .states = states_of_moments,
       .step = step,
       .fed = feed_corrections,
-      .gradient_share = gradient_share,
+      .gradient_share = gradient_share_of_moments,
       .refusal = nothing_refused};
 }
 

@@ -14,7 +14,7 @@
 namespace snug {
 namespace {
 
-void run_accumulate(const RefArgs& args) {
+void run_optimizer_accumulate(const RefArgs& args) {
   for (int64_t i = 0; i < args.outputs[0].size(); ++i) {
     args.outputs[0].data[i] = args.inputs[0].data[i] + args.inputs[1].data[i];
   }
@@ -48,7 +48,8 @@ void run_global_norm(const RefArgs& args) {
 }
 
 // The numbers of a state of codes.
-std::vector<double> decoded(StateForm form, const RefTensor& codes, const double* scales) {
+std::vector<double> optimizer_decoded(StateForm form, const RefTensor& codes,
+                                      const double* scales) {
   std::vector<double> values(static_cast<size_t>(codes.size()));
   for (int64_t i = 0; i < codes.size(); ++i) {
     const auto one = static_cast<uint8_t>(codes.data[i]);
@@ -76,7 +77,7 @@ void code(StateForm form, const std::vector<double>& values, uint32_t dither, do
 }  // namespace
 
 std::span<const RefKernelDef> optimizer_ref_kernels() {
-  static const RefKernelDef kernels[] = {{"accumulate", run_accumulate},
+  static const RefKernelDef kernels[] = {{"accumulate", run_optimizer_accumulate},
                                          {"set_zero", run_set_zero},
                                          {"gradient_squares", run_gradient_squares},
                                          {"global_norm", run_global_norm}};
@@ -95,7 +96,8 @@ void step_coded(const RefArgs& args, RefFn step) {
   std::vector<RefTensor> inputs = {args.inputs[0], args.inputs[1]};
   std::vector<RefTensor> outputs = {args.outputs[0]};
   for (size_t s = 0; s < states; ++s) {
-    before.push_back(decoded(form_of(s), args.inputs[2 + 2 * s], args.inputs[3 + 2 * s].data));
+    before.push_back(
+        optimizer_decoded(form_of(s), args.inputs[2 + 2 * s], args.inputs[3 + 2 * s].data));
     inputs.push_back({args.inputs[0].type, before[s].data()});
     outputs.push_back({args.inputs[0].type, after[s].data()});
   }

@@ -66,7 +66,7 @@ std::vector<RateProbe> pack_probes() {
   return all;
 }
 
-std::vector<RateProbe> product_probes() {
+std::vector<RateProbe> packed_matmul_probes() {
   std::vector<RateProbe> all;
   for (const auto& [m, k, n] : {std::array<int64_t, 3>{32, 512, 2048},
                                 {32, 2048, 512},
@@ -81,10 +81,11 @@ std::vector<RateProbe> product_probes() {
   return all;
 }
 
-constexpr UsualRate kUsualRate{.per_call = 5e-6, .per_flop = 1.0 / 300e9, .per_byte = 1.0 / 60e9};
+constexpr UsualRate kPackedMatmulUsualRate{
+    .per_call = 5e-6, .per_flop = 1.0 / 300e9, .per_byte = 1.0 / 60e9};
 
 // Rows are those of a.
-int row_flow_of_product(const RowFlowArgs& args) {
+int row_flow_of_packed_matmul(const RowFlowArgs& args) {
   const int last = static_cast<int>(args.outputs[0].shape.size()) - 1;
   if (args.axes[1] >= 0 || (args.axes.size() > 2 && args.axes[2] >= 0)) return kCoupledRows;
   return args.axes[0] < last ? args.axes[0] : kCoupledRows;
@@ -127,10 +128,10 @@ std::span<const OpDef> packed_matmul_ops() {
        .cost = cost_product,
        .alias = never_in_place(),
        .timing = {.finds = Finds::most,
-                  .probes = product_probes,
-                  .usual = &kUsualRate,
+                  .probes = packed_matmul_probes,
+                  .usual = &kPackedMatmulUsualRate,
                   .is_expensive = true},
-       .row_flow = row_flow_of_product},
+       .row_flow = row_flow_of_packed_matmul},
   };
   return ops;
 }

@@ -7,7 +7,7 @@
 namespace snug {
 namespace {
 
-Shape checked_output(const InferArgs& args) {
+Shape pool_checked_output(const InferArgs& args) {
   require_floating(args, 0, "x");
   require_rank(args, 0, 4, "x");
   const auto kernel = window_pair(args, "kernel", 1);
@@ -27,17 +27,17 @@ Shape checked_output(const InferArgs& args) {
   return {x[0], dims.height.count(), dims.width.count(), x[3]};
 }
 
-std::vector<TensorType> infer_forward(const InferArgs& args) {
-  return {{args.inputs[0].dtype, checked_output(args)}};
+std::vector<TensorType> infer_pool(const InferArgs& args) {
+  return {{args.inputs[0].dtype, pool_checked_output(args)}};
 }
 
-std::vector<TensorType> infer_grad(const InferArgs& args) {
+std::vector<TensorType> infer_pool_grad(const InferArgs& args) {
   require_dtype(args, 1, args.inputs[0].dtype, "dy");
-  require_shape(args, 1, checked_output(args), "dy");
+  require_shape(args, 1, pool_checked_output(args), "dy");
   return {args.inputs[0]};
 }
 
-std::vector<ValueId> vjp(const VjpArgs& args) {
+std::vector<ValueId> vjp_pool(const VjpArgs& args) {
   return {args.builder.op1("max_pool2d_grad", {args.in(0), args.dy[0]}, args.node.attrs)};
 }
 
@@ -45,17 +45,16 @@ double comparisons(const Shape& y, const Attrs& attrs) {
   const std::vector<int64_t>& kernel = attrs.ints("kernel");
   return static_cast<double>(element_count(y)) * static_cast<double>(kernel[0] * kernel[1]);
 }
-Cost cost_forward(const CostArgs& args) {
+Cost cost_pool(const CostArgs& args) {
   return streaming_cost(args, comparisons(args.outputs[0].shape, args.attrs));
 }
-Cost cost_grad(const CostArgs& args) {
+Cost cost_pool_grad(const CostArgs& args) {
   return streaming_cost(args, 2 * comparisons(args.inputs[1].shape, args.attrs));
 }
 
 // Windows that overlap, and windows side by side.
 template <bool kIsGradient>
 std::vector<RateProbe> pool_probes() {
-  using Ints = std::vector<int64_t>;
   const Attrs halving = {{"kernel", Ints{3, 3}}, {"stride", Ints{2, 2}}, {"padding", Ints{1, 1}}};
   const Attrs disjoint = {{"kernel", Ints{2, 2}}, {"stride", Ints{2, 2}}};
   std::vector<RateProbe> all;
@@ -94,7 +93,6 @@ ValueId max_pool2d(GraphBuilder& builder, ValueId x, const Pool2dOptions& option
 }
 
 std::span<const OpDef> pool_ops() {
-  using Ints = std::vector<int64_t>;
   static const std::vector<AttrSpec> attrs = {
       required_attr("kernel", Ints{}), required_attr("stride", Ints{}), {"padding", Ints{0, 0}}};
   static const OpDef ops[] = {
@@ -103,10 +101,10 @@ std::span<const OpDef> pool_ops() {
        .is_variadic = false,
        .outputs = std::vector<std::string>{"y"},
        .attrs = attrs,
-       .infer = infer_forward,
-       .gradient = Gradient(vjp),
+       .infer = infer_pool,
+       .gradient = Gradient(vjp_pool),
        .keeps = Keeps{.inputs = 1},
-       .cost = cost_forward,
+       .cost = cost_pool,
        .alias = never_in_place(),
        .timing = {.finds = Finds::most, .probes = pool_probes<false>},
        .row_flow = row_flow::leading_of_first,
@@ -116,10 +114,10 @@ std::span<const OpDef> pool_ops() {
        .is_variadic = false,
        .outputs = std::vector<std::string>{"dx"},
        .attrs = attrs,
-       .infer = infer_grad,
+       .infer = infer_pool_grad,
        .gradient = not_differentiable("it is a gradient"),
        .keeps = Keeps{},
-       .cost = cost_grad,
+       .cost = cost_pool_grad,
        .alias = never_in_place(),
        // A large output, of which most is only cleared.
        .timing = {.finds = Finds::little, .probes = pool_probes<true>}},

@@ -34,14 +34,14 @@ void for_each_maximum(const Pool2dDims& d, const double* x, Visit visit) {
   }
 }
 
-void run_forward(const RefArgs& args) {
+void run_pool(const RefArgs& args) {
   const double* x = args.inputs[0].data;
   double* y = args.outputs[0].data;
   for_each_maximum(pool2d_dims(args.inputs[0].type.shape, args.attrs), x,
                    [&](int64_t to, int64_t from) { y[to] = x[from]; });
 }
 
-void run_grad(const RefArgs& args) {
+void run_pool_grad(const RefArgs& args) {
   const double* dy = args.inputs[1].data;
   const RefTensor& dx = args.outputs[0];
   std::fill_n(dx.data, dx.size(), 0.0);
@@ -52,8 +52,8 @@ void run_grad(const RefArgs& args) {
 }  // namespace
 
 std::span<const RefKernelDef> pool_ref_kernels() {
-  static const RefKernelDef kernels[] = {{"max_pool2d", run_forward},
-                                         {"max_pool2d_grad", run_grad}};
+  static const RefKernelDef kernels[] = {{"max_pool2d", run_pool},
+                                         {"max_pool2d_grad", run_pool_grad}};
   return kernels;
 }
 

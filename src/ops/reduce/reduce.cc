@@ -13,7 +13,7 @@ namespace snug {
 namespace {
 
 // The sum of what is stored in 16 bits is f32, as sums over many elements are.
-std::vector<TensorType> infer_sum(const InferArgs& args) {
+std::vector<TensorType> infer_reduce_sum(const InferArgs& args) {
   require_floating(args, 0, "x");
   const Shape& x = args.inputs[0].shape;
   const std::vector<int64_t>& axes = args.attrs.ints("axes");
@@ -33,7 +33,7 @@ std::vector<TensorType> infer_sum(const InferArgs& args) {
 }
 
 std::vector<TensorType> infer_of_some(const InferArgs& args) {
-  std::vector<TensorType> result = infer_sum(args);
+  std::vector<TensorType> result = infer_reduce_sum(args);
   const Shape& x = args.inputs[0].shape;
   for (int64_t axis : args.attrs.ints("axes")) {
     const int64_t index = axis < 0 ? axis + static_cast<int64_t>(x.size()) : axis;
@@ -56,15 +56,15 @@ ValueId spread(const VjpArgs& args, ValueId value) {
   return broadcast_to(args.builder, value, args.type(args.in(0)).shape);
 }
 
-std::vector<ValueId> vjp_sum(const VjpArgs& args) { return {spread(args, args.dy[0])}; }
+std::vector<ValueId> vjp_reduce_sum(const VjpArgs& args) { return {spread(args, args.dy[0])}; }
 
-std::vector<ValueId> vjp_mean(const VjpArgs& args) {
+std::vector<ValueId> vjp_reduce_mean(const VjpArgs& args) {
   const auto from = static_cast<double>(element_count(args.type(args.in(0))));
   const auto to = static_cast<double>(element_count(args.type(args.out(0))));
   return {spread(args, scale(args.builder, args.dy[0], from == 0 ? 0 : to / from))};
 }
 
-std::vector<ValueId> vjp_max(const VjpArgs& args) {
+std::vector<ValueId> vjp_reduce_max(const VjpArgs& args) {
   GraphBuilder& b = args.builder;
   const Attrs& attrs = args.node.attrs;
   const ValueId is_maximum = cast(b, equal(b, args.in(0), spread(args, args.out(0))), DType::f32);
@@ -147,10 +147,10 @@ Shape reduced_shape(const Shape& x, const std::vector<int64_t>& axes) {
 
 std::span<const OpDef> reduce_ops() {
   static const OpDef ops[] = {
-      reduce_op("reduce_sum", infer_sum, vjp_sum, {},
+      reduce_op("reduce_sum", infer_reduce_sum, vjp_reduce_sum, {},
                 {.finds = Finds::most, .probes = column_probes}),
-      reduce_op("reduce_mean", infer_of_some, vjp_mean, {}, {.finds = Finds::most}),
-      reduce_op("reduce_max", infer_of_some, vjp_max, {.inputs = 1, .outputs = 1}),
+      reduce_op("reduce_mean", infer_of_some, vjp_reduce_mean, {}, {.finds = Finds::most}),
+      reduce_op("reduce_max", infer_of_some, vjp_reduce_max, {.inputs = 1, .outputs = 1}),
       sum_squares_op(),
   };
   return ops;

@@ -20,18 +20,18 @@ void reduce(const RefArgs& args, double start, Combine combine) {
   for (size_t i = 0; i < to.size(); ++i) y.data[to[i]] = combine(y.data[to[i]], x.data[i]);
 }
 
-void run_sum(const RefArgs& args) {
+void run_reduce_sum(const RefArgs& args) {
   reduce(args, 0, [](double sum, double x) { return sum + x; });
 }
 
-void run_mean(const RefArgs& args) {
-  run_sum(args);
+void run_reduce_mean(const RefArgs& args) {
+  run_reduce_sum(args);
   const auto count =
       static_cast<double>(args.inputs[0].size()) / static_cast<double>(args.outputs[0].size());
   for (int64_t i = 0; i < args.outputs[0].size(); ++i) args.outputs[0].data[i] /= count;
 }
 
-void run_max(const RefArgs& args) {
+void run_reduce_max(const RefArgs& args) {
   reduce(args, -std::numeric_limits<double>::infinity(),
          [](double top, double x) { return std::isnan(x) || x > top ? x : top; });
 }
@@ -46,9 +46,9 @@ void run_sum_squares(const RefArgs& args) {
 }  // namespace
 
 std::span<const RefKernelDef> reduce_ref_kernels() {
-  static const RefKernelDef kernels[] = {{"reduce_sum", run_sum},
-                                         {"reduce_mean", run_mean},
-                                         {"reduce_max", run_max},
+  static const RefKernelDef kernels[] = {{"reduce_sum", run_reduce_sum},
+                                         {"reduce_mean", run_reduce_mean},
+                                         {"reduce_max", run_reduce_max},
                                          {"sum_squares", run_sum_squares}};
   return kernels;
 }

@@ -13,16 +13,16 @@
 namespace snug {
 namespace {
 
-void require_attrs(const InferArgs& args) {
+void rmsprop_require_attrs(const InferArgs& args) {
   require_share(args, "alpha");
   require_not_negative(args, "eps");
   require_not_negative(args, "weight_decay");
 }
 
-void check_rmsprop(const InferArgs& args) { require_attrs(args); }
+void check_rmsprop(const InferArgs& args) { rmsprop_require_attrs(args); }
 
 void check_rmsprop_momentum(const InferArgs& args) {
-  require_attrs(args);
+  rmsprop_require_attrs(args);
   require_not_negative(args, "momentum");
 }
 
@@ -30,12 +30,12 @@ Cost cost_rmsprop(const CostArgs& args) {
   return streaming_cost(args, element_flops(args.inputs[0], 25));
 }
 
-std::vector<StateSpec> states_of(const HyperValues& settings, const Shape& shape) {
+std::vector<StateSpec> states_of_rmsprop(const HyperValues& settings, const Shape& shape) {
   if (settings.at("momentum") > 0) return states_like(shape, {"v", "momentum"});
   return states_like(shape, {"v"});
 }
 
-StepNode step_of(const HyperValues& settings, const StepTarget& target) {
+StepNode step_of_rmsprop(const HyperValues& settings, const StepTarget& target) {
   StepNode step = {"rmsprop",
                    {{"alpha", settings.at("alpha")},
                     {"eps", settings.at("epsilon")},
@@ -70,8 +70,8 @@ const Optimizer& rmsprop_optimizer() {
           std::vector<HyperParameter>{{"alpha", 0.99, HyperRange::share, "adam_beta2"},
                                       {"epsilon", 1e-8, HyperRange::positive, "adam_epsilon"},
                                       {"momentum", 0, HyperRange::share, "momentum"}},
-      .states = states_of,
-      .step = step_of,
+      .states = states_of_rmsprop,
+      .step = step_of_rmsprop,
       .fed = feed_rate,
       .gradient_share = no_share,
       .refusal = nothing_refused};

@@ -8,7 +8,7 @@
 namespace snug {
 namespace {
 
-constexpr int64_t kMaxTokens = 65536;
+constexpr int64_t kRotaryMaxTokens = 65536;
 constexpr int64_t kMaxColumns = 1024;
 
 void check_heads(const InferArgs& args, const Shape& shape) {
@@ -17,11 +17,11 @@ void check_heads(const InferArgs& args, const Shape& shape) {
     shape_error(args, std::to_string(heads) + " heads do not cut the width " +
                           std::to_string(shape[2]) + " into pairs of columns");
   if (shape[2] / heads > kMaxColumns) shape_error(args, "a head has more than 1024 columns");
-  if (shape[1] > kMaxTokens) shape_error(args, "there are more than 65536 tokens");
+  if (shape[1] > kRotaryMaxTokens) shape_error(args, "there are more than 65536 tokens");
   if (!(args.attrs.real("theta") > 0)) shape_error(args, "theta must be above 0");
 }
 
-std::vector<TensorType> infer(const InferArgs& args) {
+std::vector<TensorType> infer_rotary(const InferArgs& args) {
   require_floating(args, 0, "qkv");
   require_rank(args, 0, 3, "qkv");
   TensorType part = args.inputs[0];
@@ -32,7 +32,7 @@ std::vector<TensorType> infer(const InferArgs& args) {
   return {part, part, part};
 }
 
-std::vector<TensorType> infer_grad(const InferArgs& args) {
+std::vector<TensorType> infer_rotary_grad(const InferArgs& args) {
   require_floating(args, 0, "dq");
   require_rank(args, 0, 3, "dq");
   for (size_t i = 1; i <= 2; ++i) {
@@ -45,7 +45,7 @@ std::vector<TensorType> infer_grad(const InferArgs& args) {
   return {std::move(whole)};
 }
 
-std::vector<ValueId> vjp(const VjpArgs& args) {
+std::vector<ValueId> vjp_rotary(const VjpArgs& args) {
   GraphBuilder& b = args.builder;
   std::vector<ValueId> dy(args.dy.begin(), args.dy.end());
   for (size_t i = 0; i < dy.size(); ++i) {
@@ -57,7 +57,7 @@ std::vector<ValueId> vjp(const VjpArgs& args) {
   return {b.op1("rotary_qkv_grad", dy, args.node.attrs)};
 }
 
-Cost cost(const CostArgs& args) {
+Cost cost_rotary(const CostArgs& args) {
   double elements = 0;
   for (const InputTypes::Given& type : args.inputs) elements += element_flops(*type, 1);
   return streaming_cost(args, 2 * elements);
@@ -90,10 +90,10 @@ std::span<const OpDef> rotary_ops() {
        .is_variadic = false,
        .outputs = std::vector<std::string>{"q", "k", "v"},
        .attrs = attrs,
-       .infer = infer,
-       .gradient = Gradient(vjp),
+       .infer = infer_rotary,
+       .gradient = Gradient(vjp_rotary),
        .keeps = Keeps{},
-       .cost = cost,
+       .cost = cost_rotary,
        .alias = never_in_place(),
        .timing = {.probes = third_probes<false>},
        .row_flow = row_flow::leading_rows_alone,
@@ -103,10 +103,10 @@ std::span<const OpDef> rotary_ops() {
        .is_variadic = false,
        .outputs = std::vector<std::string>{"dqkv"},
        .attrs = attrs,
-       .infer = infer_grad,
+       .infer = infer_rotary_grad,
        .gradient = not_differentiable("it is a gradient"),
        .keeps = Keeps{},
-       .cost = cost,
+       .cost = cost_rotary,
        .alias = never_in_place(),
        .timing = {.probes = third_probes<true>}},
   };

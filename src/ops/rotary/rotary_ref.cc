@@ -33,7 +33,7 @@ void for_each_head(const RefArgs& args, const Shape& part_shape, const Body& bod
   }
 }
 
-void run(const RefArgs& args) {
+void run_rotary(const RefArgs& args) {
   const double theta = args.attrs.real("theta");
   for_each_head(args, args.outputs[0].type.shape,
                 [&](size_t part, int64_t at, int64_t packed, int64_t token, int64_t columns) {
@@ -47,7 +47,7 @@ void run(const RefArgs& args) {
                 });
 }
 
-void run_grad(const RefArgs& args) {
+void run_rotary_grad(const RefArgs& args) {
   const double theta = args.attrs.real("theta");
   for_each_head(args, args.inputs[0].type.shape,
                 [&](size_t part, int64_t at, int64_t packed, int64_t token, int64_t columns) {
@@ -64,7 +64,8 @@ void run_grad(const RefArgs& args) {
 }  // namespace
 
 std::span<const RefKernelDef> rotary_ref_kernels() {
-  static const RefKernelDef kernels[] = {{"rotary_qkv", run}, {"rotary_qkv_grad", run_grad}};
+  static const RefKernelDef kernels[] = {{"rotary_qkv", run_rotary},
+                                         {"rotary_qkv_grad", run_rotary_grad}};
   return kernels;
 }
 

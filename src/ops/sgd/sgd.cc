@@ -24,12 +24,12 @@ Cost cost_sgd(const CostArgs& args) {
   return streaming_cost(args, element_flops(args.inputs[0], 6));
 }
 
-std::vector<StateSpec> states_of(const HyperValues& settings, const Shape& shape) {
+std::vector<StateSpec> states_of_sgd(const HyperValues& settings, const Shape& shape) {
   if (settings.at("momentum") > 0) return states_like(shape, {"momentum"});
   return {};
 }
 
-StepNode step_of(const HyperValues& settings, const StepTarget& target) {
+StepNode step_of_sgd(const HyperValues& settings, const StepTarget& target) {
   if (settings.at("momentum") == 0) return {"sgd", {{"weight_decay", target.weight_decay}}};
   return {"sgd_momentum",
           {{"momentum", settings.at("momentum")},
@@ -37,7 +37,9 @@ StepNode step_of(const HyperValues& settings, const StepTarget& target) {
            {"weight_decay", target.weight_decay}}};
 }
 
-double gradient_share(const HyperValues& settings) { return settings.at("momentum") > 0 ? 1 : 0; }
+double sgd_gradient_share(const HyperValues& settings) {
+  return settings.at("momentum") > 0 ? 1 : 0;
+}
 
 }  // namespace
 
@@ -61,10 +63,10 @@ const Optimizer& sgd_optimizer() {
       .name = "sgd",
       .parameters = std::vector<HyperParameter>{{"momentum", 0, HyperRange::share, "momentum"},
                                                 {"nesterov", 0, HyperRange::flag, "nesterov"}},
-      .states = states_of,
-      .step = step_of,
+      .states = states_of_sgd,
+      .step = step_of_sgd,
       .fed = feed_rate,
-      .gradient_share = gradient_share,
+      .gradient_share = sgd_gradient_share,
       .refusal = nesterov_alone_refused};
   return optimizer;
 }

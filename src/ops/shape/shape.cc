@@ -12,10 +12,10 @@ namespace {
 
 int64_t rank_of(const TensorType& type) { return static_cast<int64_t>(type.shape.size()); }
 
-int64_t axis_of(const InferArgs& args) {
+int64_t axis_of_shape(const InferArgs& args) {
   return normalize_axis(args.attrs.int64("axis"), rank_of(args.inputs[0]), args.where);
 }
-int64_t axis_of(const VjpArgs& args) {
+int64_t axis_of_shape(const VjpArgs& args) {
   return normalize_axis(args.node.attrs.int64("axis"), rank_of(args.type(args.in(0))), "axis");
 }
 
@@ -68,7 +68,7 @@ std::vector<TensorType> infer_transpose(const InferArgs& args) {
 
 std::vector<TensorType> infer_slice(const InferArgs& args) {
   TensorType y = args.inputs[0];
-  const int64_t axis = axis_of(args);
+  const int64_t axis = axis_of_shape(args);
   const int64_t start = args.attrs.int64("start");
   const int64_t stop = args.attrs.int64("stop");
   if (start < 0 || stop < start || stop > y.shape[axis]) {
@@ -82,7 +82,7 @@ std::vector<TensorType> infer_slice(const InferArgs& args) {
 
 std::vector<TensorType> infer_pad(const InferArgs& args) {
   TensorType y = args.inputs[0];
-  int64_t& dim = y.shape[axis_of(args)];
+  int64_t& dim = y.shape[axis_of_shape(args)];
   const int64_t before = args.attrs.int64("before");
   const int64_t after = args.attrs.int64("after");
   if (before < 0 || after < 0 || __builtin_add_overflow(dim, before, &dim) ||
@@ -96,7 +96,7 @@ std::vector<TensorType> infer_pad(const InferArgs& args) {
 
 std::vector<TensorType> infer_concat(const InferArgs& args) {
   TensorType y = args.inputs[0];
-  const int64_t axis = axis_of(args);
+  const int64_t axis = axis_of_shape(args);
   for (size_t i = 1; i < args.inputs.size(); ++i) {
     TensorType part = args.inputs[i];
     const std::string message = "parts " + to_string(args.inputs[0]) + " and " + to_string(part) +
@@ -147,21 +147,21 @@ std::vector<ValueId> vjp_transpose(const VjpArgs& args) {
 }
 
 std::vector<ValueId> vjp_slice(const VjpArgs& args) {
-  const int64_t axis = axis_of(args);
+  const int64_t axis = axis_of_shape(args);
   const Attrs& attrs = args.node.attrs;
   const int64_t dim = args.type(args.in(0)).shape[axis];
   return {pad(args.builder, args.dy[0], axis, attrs.int64("start"), dim - attrs.int64("stop"))};
 }
 
 std::vector<ValueId> vjp_pad(const VjpArgs& args) {
-  const int64_t axis = axis_of(args);
+  const int64_t axis = axis_of_shape(args);
   const int64_t before = args.node.attrs.int64("before");
   const int64_t dim = args.type(args.in(0)).shape[axis];
   return {slice(args.builder, args.dy[0], axis, before, before + dim)};
 }
 
 std::vector<ValueId> vjp_concat(const VjpArgs& args) {
-  const int64_t axis = axis_of(args);
+  const int64_t axis = axis_of_shape(args);
   std::vector<ValueId> result(args.node.inputs.size(), kNone);
   int64_t start = 0;
   for (size_t i = 0; i < result.size(); ++i) {
@@ -192,11 +192,9 @@ Cost cost_slice(const CostArgs& args) {
   for (int64_t i = 0; i < axis; ++i) stretches *= static_cast<double>(shape[i]);
   return {.flops = stretches, .bytes_read = bytes, .bytes_written = bytes};
 }
-Cost cost_sum(const CostArgs& args) {
+Cost cost_shape_sum(const CostArgs& args) {
   return streaming_cost(args, element_flops(args.inputs[0], 1));
 }
-
-using Ints = std::vector<int64_t>;
 
 std::string kind_of_transpose(const CostArgs& args) {
   const Ints& order = args.attrs.ints("perm");
@@ -246,7 +244,7 @@ std::vector<RateProbe> broadcast_probes() {
     return RateProbe{{probes::f32({probes::kWidth})}, {{"shape", Ints{rows, probes::kWidth}}}};
   });
 }
-std::vector<RateProbe> sum_probes() {
+std::vector<RateProbe> shape_sum_probes() {
   return probes::few_and_many([](int64_t rows) {
     return RateProbe{{probes::matrix(rows)}, {{"shape", Ints{probes::kWidth}}}};
   });
@@ -336,8 +334,8 @@ OpDef broadcast_op(const AttrSpec& shape) {
   return op;
 }
 OpDef sum_to_op(const AttrSpec& shape) {
-  OpDef op = move_op("sum_to", {shape}, infer_sum_to, vjp_sum_to, cost_sum, row_flow_of_sum_to,
-                     {.finds = Finds::most, .probes = sum_probes});
+  OpDef op = move_op("sum_to", {shape}, infer_sum_to, vjp_sum_to, cost_shape_sum,
+                     row_flow_of_sum_to, {.finds = Finds::most, .probes = shape_sum_probes});
   op.precision = {Paint::deny};
   return op;
 }

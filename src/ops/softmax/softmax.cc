@@ -30,7 +30,7 @@ std::vector<TensorType> infer_masked(const InferArgs& args) {
   return {args.inputs[0]};
 }
 
-std::vector<TensorType> infer_grad(const InferArgs& args) {
+std::vector<TensorType> infer_softmax_grad(const InferArgs& args) {
   require_floating(args, 0, "y");
   require_dtype(args, 1, args.inputs[0].dtype, "dy");
   require_axis(args);
@@ -47,10 +47,10 @@ std::vector<ValueId> vjp_softmax(const VjpArgs& args) {
 std::vector<ValueId> vjp_masked(const VjpArgs& args) { return {grad_node(args, -1), kNone}; }
 
 // Maximum, subtraction, exponential, sum, division.
-Cost cost_forward(const CostArgs& args) {
+Cost cost_softmax(const CostArgs& args) {
   return streaming_cost(args, element_flops(args.outputs[0], 14));
 }
-Cost cost_grad(const CostArgs& args) {
+Cost cost_softmax_grad(const CostArgs& args) {
   return streaming_cost(args, element_flops(args.outputs[0], 4));
 }
 
@@ -92,7 +92,7 @@ std::span<const OpDef> softmax_ops() {
        .infer = infer_softmax,
        .gradient = Gradient(vjp_softmax),
        .keeps = Keeps{.outputs = 0b1},
-       .cost = cost_forward,
+       .cost = cost_softmax,
        .alias = may_overwrite({{0, 0}}),
        .timing = {.probes = probes::of_matrices<1>},
        .row_flow = row_flow_of_softmax,
@@ -105,7 +105,7 @@ std::span<const OpDef> softmax_ops() {
        .infer = infer_masked,
        .gradient = Gradient(vjp_masked),
        .keeps = Keeps{.outputs = 0b1},
-       .cost = cost_forward,
+       .cost = cost_softmax,
        .alias = may_overwrite({{0, 0}}),
        .timing = {.probes = masked_probes},
        .row_flow = row_flow_of_masked,
@@ -115,10 +115,10 @@ std::span<const OpDef> softmax_ops() {
        .is_variadic = false,
        .outputs = std::vector<std::string>{"dx"},
        .attrs = axis,
-       .infer = infer_grad,
+       .infer = infer_softmax_grad,
        .gradient = not_differentiable("it is a gradient"),
        .keeps = Keeps{},
-       .cost = cost_grad,
+       .cost = cost_softmax_grad,
        .alias = may_overwrite({{0, 1}, {0, 0}}),
        .timing = {.probes = probes::of_matrices<2>}},
   };

@@ -78,7 +78,7 @@ void run_masked(const RefArgs& args) {
   });
 }
 
-void run_grad(const RefArgs& args) {
+void run_softmax_grad(const RefArgs& args) {
   const double* y = args.inputs[0].data;
   const double* dy = args.inputs[1].data;
   double* dx = args.outputs[0].data;
@@ -99,7 +99,7 @@ void run_grad(const RefArgs& args) {
 
 std::span<const RefKernelDef> softmax_ref_kernels() {
   static const RefKernelDef kernels[] = {
-      {"softmax", run_softmax}, {"masked_softmax", run_masked}, {"softmax_grad", run_grad}};
+      {"softmax", run_softmax}, {"masked_softmax", run_masked}, {"softmax_grad", run_softmax_grad}};
   return kernels;
 }
 

@@ -45,20 +45,20 @@ std::vector<TensorType> infer_max_grad(const InferArgs& args) {
   return {{args.inputs[1].dtype, {token[0], length, token[1]}}};
 }
 
-std::vector<ValueId> vjp_mean(const VjpArgs& args) {
+std::vector<ValueId> vjp_token_pool_mean(const VjpArgs& args) {
   return {args.builder.op1("masked_mean_grad", {args.in(1), args.dy[0]}), kNone};
 }
 
-std::vector<ValueId> vjp_max(const VjpArgs& args) {
+std::vector<ValueId> vjp_token_pool_max(const VjpArgs& args) {
   const int64_t length = args.type(args.in(0)).shape[1];
   return {args.builder.op1("masked_max_grad", {args.out(1), args.dy[0]}, {{"length", length}}),
           kNone};
 }
 
-Cost cost_forward(const CostArgs& args) {
+Cost cost_token_pool(const CostArgs& args) {
   return streaming_cost(args, element_flops(args.inputs[0], 1));
 }
-Cost cost_grad(const CostArgs& args) {
+Cost cost_token_pool_grad(const CostArgs& args) {
   return streaming_cost(args, element_flops(args.outputs[0], 1));
 }
 
@@ -98,9 +98,9 @@ std::span<const OpDef> token_pool_ops() {
        .outputs = std::vector<std::string>{"y"},
        .attrs = std::vector<AttrSpec>{},
        .infer = infer_mean,
-       .gradient = Gradient(vjp_mean),
+       .gradient = Gradient(vjp_token_pool_mean),
        .keeps = Keeps{.inputs = 0b10},
-       .cost = cost_forward,
+       .cost = cost_token_pool,
        .alias = never_in_place(),
        .timing = {.probes = forward_probes},
        .row_flow = row_flow::leading,
@@ -113,7 +113,7 @@ std::span<const OpDef> token_pool_ops() {
        .infer = infer_mean_grad,
        .gradient = not_differentiable("it is a gradient"),
        .keeps = Keeps{},
-       .cost = cost_grad,
+       .cost = cost_token_pool_grad,
        .alias = never_in_place(),
        .timing = {.probes = mean_grad_probes}},
       {.name = "masked_max",
@@ -122,9 +122,9 @@ std::span<const OpDef> token_pool_ops() {
        .outputs = std::vector<std::string>{"y", "token"},
        .attrs = std::vector<AttrSpec>{},
        .infer = infer_max,
-       .gradient = Gradient(vjp_max),
+       .gradient = Gradient(vjp_token_pool_max),
        .keeps = Keeps{.outputs = 0b10},
-       .cost = cost_forward,
+       .cost = cost_token_pool,
        .alias = never_in_place(),
        .timing = {.probes = forward_probes},
        .row_flow = row_flow::leading,
@@ -137,7 +137,7 @@ std::span<const OpDef> token_pool_ops() {
        .infer = infer_max_grad,
        .gradient = not_differentiable("it is a gradient"),
        .keeps = Keeps{},
-       .cost = cost_grad,
+       .cost = cost_token_pool_grad,
        .alias = never_in_place(),
        .timing = {.probes = max_grad_probes}},
   };

@@ -8,7 +8,7 @@
 namespace snug {
 namespace {
 
-void run_mean(const RefArgs& args) {
+void run_token_pool_mean(const RefArgs& args) {
   const Shape& x = args.inputs[0].type.shape;
   const double* mask = args.inputs[1].data;
   for (int64_t b = 0; b < x[0]; ++b) {
@@ -41,7 +41,7 @@ void run_mean_grad(const RefArgs& args) {
   }
 }
 
-void run_max(const RefArgs& args) {
+void run_token_pool_max(const RefArgs& args) {
   const Shape& shape = args.inputs[0].type.shape;
   const double* x = args.inputs[0].data;
   for (int64_t b = 0; b < shape[0]; ++b) {
@@ -79,9 +79,9 @@ void run_max_grad(const RefArgs& args) {
 }  // namespace
 
 std::span<const RefKernelDef> token_pool_ref_kernels() {
-  static const RefKernelDef kernels[] = {{"masked_mean", run_mean},
+  static const RefKernelDef kernels[] = {{"masked_mean", run_token_pool_mean},
                                          {"masked_mean_grad", run_mean_grad},
-                                         {"masked_max", run_max},
+                                         {"masked_max", run_token_pool_max},
                                          {"masked_max_grad", run_max_grad}};
   return kernels;
 }

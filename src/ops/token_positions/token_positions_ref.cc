@@ -6,7 +6,7 @@
 namespace snug {
 namespace {
 
-void run(const RefArgs& args) {
+void run_token_positions(const RefArgs& args) {
   const Shape& shape = args.inputs[0].type.shape;
   const auto pad = static_cast<double>(args.attrs.int64("pad"));
   for (int64_t row = 0; row < shape[0]; ++row) {
@@ -22,7 +22,7 @@ void run(const RefArgs& args) {
 }  // namespace
 
 std::span<const RefKernelDef> token_positions_ref_kernels() {
-  static const RefKernelDef kernels[] = {{"token_positions", run}};
+  static const RefKernelDef kernels[] = {{"token_positions", run_token_positions}};
   return kernels;
 }
 
