@@ -78,17 +78,94 @@ bool keep_outputs(const StageGraph& graph, Retention& state, int32_t op, int32_t
   return state.settle();
 }
 
-bool may_keep_outputs(const StageGraph& graph, const Retention& state, int32_t op, int32_t stage) {
-  const auto runs = state.runs(stage);
-  int64_t let_go = 0;  // of what lives until the run, at most
-  for (const ArenaId input : graph.inputs[op]) {
-    if (std::binary_search(runs.begin(), runs.end(), graph.producer[input])) return true;
-    let_go += graph.bytes[input];
+namespace {
+
+// What is in memory up to a repeated run for the sake of that run only, and goes with it.
+struct LetGo {
+  ArenaId storage;
+  int32_t from = 0;  // the stage behind which it is let go; that or an earlier one
+};
+
+class GoneRuns {
+ public:
+  GoneRuns(const StageGraph& graph, const Retention& state, int32_t op, int32_t stage)
+      : graph_(graph), state_(state), stage_(stage) {
+    gone_.push_back(op);
+    for (size_t i = 0; i < gone_.size(); ++i) {
+      for (const ArenaId input : graph_.inputs[gone_[i]]) look_at(input);
+    }
   }
+  [[nodiscard]] const std::vector<LetGo>& let_go() const { return let_go_; }
+
+ private:
+  void look_at(ArenaId input) {
+    if (is_needed(input)) return;
+    const int32_t maker = graph_.producer[input];
+    if (state_.is_retained(input, stage_)) {
+      const auto is_same = [&](const LetGo& each) { return each.storage == input; };
+      if (std::none_of(let_go_.begin(), let_go_.end(), is_same))
+        let_go_.push_back({input, let_go_from(input)});
+      return;
+    }
+    if (std::find(gone_.begin(), gone_.end(), maker) != gone_.end()) return;
+    for (const ArenaId output : graph_.outputs[maker]) {
+      if (is_needed(output)) return;
+    }
+    gone_.push_back(maker);
+  }
+  // Where it was made again to be here, that run may go as well, and so on.
+  [[nodiscard]] int32_t let_go_from(ArenaId storage) const {
+    const int32_t before = state_.touches().last_before(storage, stage_);
+    const int32_t maker = graph_.producer[storage];
+    if (before == Touches::kNoneBefore || before == maker) return before;
+    const auto runs = state_.runs(before);
+    return std::binary_search(runs.begin(), runs.end(), maker) ? Touches::kNoneBefore : before;
+  }
+  // By what stays in the stage or comes behind it.
+  [[nodiscard]] bool is_needed(ArenaId storage) const {
+    if (stage_ < graph_.op_count && state_.is_retained(storage, stage_ + 1)) return true;
+    const auto runs = state_.runs(stage_);
+    for (const int32_t reader : graph_.readers[storage]) {
+      if (reader >= stage_) return reader == stage_;
+      if (std::find(gone_.begin(), gone_.end(), reader) == gone_.end() &&
+          std::binary_search(runs.begin(), runs.end(), reader))
+        return true;
+    }
+    return false;
+  }
+
+  const StageGraph& graph_;
+  const Retention& state_;
+  int32_t stage_;
+  std::vector<int32_t> gone_;  // ops
+  std::vector<LetGo> let_go_;
+};
+
+}  // namespace
+
+bool may_keep_outputs(const StageGraph& graph, const Retention& state, int32_t op, int32_t stage) {
+  struct Change {
+    int32_t stage;  // from here on
+    int64_t bytes;
+    bool operator<(const Change& other) const { return stage < other.stage; }
+  };
+  std::vector<Change> changes;
+  int32_t first = stage;
   for (const Gap& gap : gaps_before(graph, state, op, stage)) {
-    if (gap.begin + 1 >= stage) continue;
-    const auto more = static_cast<double>(graph.bytes[gap.storage] - let_go);
-    if (more > state.room(gap.begin + 1, stage - 1)) return false;
+    changes.push_back({gap.begin + 1, graph.bytes[gap.storage]});
+    first = std::min(first, gap.begin + 1);
+  }
+  if (first >= stage) return true;
+  const GoneRuns gone(graph, state, op, stage);
+  for (const LetGo& each : gone.let_go())
+    changes.push_back({std::max(first, each.from + 1), -graph.bytes[each.storage]});
+  std::sort(changes.begin(), changes.end());
+  int64_t more = 0;
+  for (size_t i = 0; i < changes.size(); ++i) {
+    more += changes[i].bytes;
+    const int32_t end = i + 1 < changes.size() ? std::min(changes[i + 1].stage, stage) : stage;
+    if (changes[i].stage<end&& static_cast<double>(more)> state.room(changes[i].stage, end - 1))
+      return false;
   }
   return true;
 }

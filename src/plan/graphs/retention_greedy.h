@@ -17,6 +17,7 @@ struct Gap {
   ArenaId storage;
   int32_t begin = 0;
   int32_t end = 0;
+  friend bool operator==(const Gap&, const Gap&) = default;
 };
 
 /// The gap that has `stage` strictly inside (or at its end, where that is permitted), or none.
@@ -32,8 +33,8 @@ struct Gap {
 [[nodiscard]] bool keep_outputs(const StageGraph& graph, Retention& state, int32_t op,
                                 int32_t stage);
 
-/// Whether there may be room for that: exactly unless what the run reads is made for it or let go
-/// with it, which only a try can tell.
+/// Whether there may be room for that between the two uses, once what only this run asks for is
+/// gone; a try tells whether there really is. Never false where there is.
 [[nodiscard]] bool may_keep_outputs(const StageGraph& graph, const Retention& state, int32_t op,
                                     int32_t stage);
 

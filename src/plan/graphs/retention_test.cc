@@ -76,6 +76,31 @@ TEST(Retention, Every_change_keeps_the_state_equal_to_its_schedule) {
   }
 }
 
+TEST(Retention, A_run_that_there_seems_to_be_no_room_for_cannot_be_taken_out) {
+  int32_t refused = 0;
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    const Problem problem = random_training_graph(seed, {.forward_ops = 20});
+    const ProblemIndex index(problem);
+    const StageGraph graph(index, given_order(problem));
+    Retention state(graph, 0);
+    const std::vector<ArenaId> storages = droppable(graph);
+    state.set_limit(state.peak() * 7 / 10);
+    (void)drop_until_fits(state, storages);
+    state.set_limit(state.peak());
+    for (int32_t stage = 0; stage <= graph.op_count; ++stage) {
+      const std::vector<int32_t> runs(state.runs(stage).begin(), state.runs(stage).end());
+      for (const int32_t op : runs) {
+        if (may_keep_outputs(graph, state, op, stage)) continue;
+        ++refused;
+        const size_t mark = state.mark();
+        EXPECT_FALSE(keep_outputs(graph, state, op, stage) && state.fits()) << op << " " << stage;
+        state.roll_back(mark);
+      }
+    }
+  }
+  EXPECT_GT(refused, 0);
+}
+
 TEST(Retention, A_snapshot_comes_back_the_same) {
   const Problem problem = random_training_graph(5, {.forward_ops = 20});
   const ProblemIndex index(problem);
