@@ -55,7 +55,7 @@ test_torch() {
   "$environment/bin/pip" install --quiet --requirement "$environment/requirements.txt"
   step "PyTorch models within budgets: bits, bytes, refusals; what transformers and datasets bring and load"
   local test
-  for test in exact huggingface gradients layers inductor ranks limit; do
+  for test in exact uses huggingface gradients layers inductor ranks limit; do
     SNUG_LIBRARY="$PWD/build/release/libsnug_c.so" PYTHONPATH="$PWD/python:$PWD/tests/torch" XDG_CACHE_HOME="$PWD/build/release/cache" TRANSFORMERS_VERBOSITY=error \
       "$environment/bin/python" "tests/torch/${test}_test.py"
   done

@@ -2,7 +2,9 @@
 """A graph for one set of shapes, op by op: its plan, and the two programs that run in the planned order."""
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+import re
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -38,6 +40,25 @@ def there(storages: list[Held]) -> dict[int, int]:
     """Those that somebody has still; the others leave the list."""
     storages[:] = [each for each in storages if not each[0].expired()]
     return {storage.cdata: count for storage, count in storages}
+
+
+@contextlib.contextmanager
+def refused_by_name() -> Iterator[None]:
+    """Of a graph that is traced: what its numbers decide, which PyTorch refuses by errors of its own."""
+    try:
+        yield
+    except DataDependentOutputException as error:
+        raise Error("unsupported", "graph", f"has a number of the host ({_op_and_place(error)})",
+                    "compile with dynamic=False, without .item(); what is another number at each call had better be a tensor") from error
+    except DynamicOutputShapeException as error:
+        raise Error("unsupported", "graph", f"has an op whose result has as many rows as its numbers say ({_op_and_place(error)})",
+                    "torch.where or a product with a mask in its place, or capture_dynamic_output_shape_ops off and graphs=\"several\"") from error
+
+
+def _op_and_place(error: Exception) -> str:
+    said = str(error)
+    places = re.findall(r'^ *(File "[^"]*", line \d+)', said, re.MULTILINE)
+    return ", ".join([said.split("\n", 1)[0], *places[-1:]])
 
 
 def device_of(args: Sequence[Any]) -> torch.device:
@@ -85,13 +106,8 @@ class Compiled:
         self.results: list[Held] = []  # of the forward part
         self.returned: list[Held] = []  # the same of all calls, while somebody has them; none where a step has several graphs
         self._args: Sequence[Any] | None = args  # while it is compiled
-        try:
+        with refused_by_name():
             self.run = self._compile(module, args)
-        except DataDependentOutputException as error:
-            raise Error("unsupported", "graph", f"has a number of the host ({error})", "compile with dynamic=False, without .item(); what is another number at each call had better be a tensor") from error
-        except DynamicOutputShapeException as error:
-            raise Error("unsupported", "graph", f"has an op whose result has as many rows as its numbers say ({error})",
-                        "torch.where or a product with a mask in its place, or capture_dynamic_output_shape_ops off and graphs=\"several\"") from error
         self._args = None
         backend.parts.append(self)
 

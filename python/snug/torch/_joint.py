@@ -36,6 +36,8 @@ def refuse(node: Node, why: str, hint: str = "") -> Error:
 
 def tensors(node: Node) -> list[torch.Tensor | None]:
     """The tensors that a node makes, None where one of several is not made."""
+    if is_assertion(node):
+        return []
     if "val" not in node.meta:
         raise refuse(node, "is no tensor" if node.op == "call_function" else "is a graph of its own, such as a branch of torch.cond")
     value = node.meta["val"]
@@ -43,9 +45,16 @@ def tensors(node: Node) -> list[torch.Tensor | None]:
     for each in parts:
         if isinstance(each, HOST_NUMBERS):
             raise refuse(node, "is a number of the host", "compile with dynamic=False, without .item()")
-        if each is not None and (not isinstance(each, torch.Tensor) or each.layout != torch.strided):
-            raise refuse(node, f"makes a {type(each).__name__} that is no dense tensor")
+        if isinstance(each, torch.Tensor) and each.layout != torch.strided:
+            raise refuse(node, f"makes a tensor of layout {each.layout}, whose bytes its numbers decide", "dense tensors; sparse=False for embeddings")
+        if each is not None and not isinstance(each, torch.Tensor):
+            raise refuse(node, f"makes a {type(each).__name__}, which is no tensor")
     return parts
+
+
+def is_assertion(node: Node) -> bool:
+    """Such as F.one_hot has for its classes: it makes nothing, and runs once."""
+    return node.target in (torch.ops.aten._assert_async.msg, torch.ops.aten._assert_async.default)
 
 
 def size_of(tensor: torch.Tensor) -> int:
@@ -205,6 +214,8 @@ class Joint:
         if not isinstance(node.target, torch._ops.OpOverload) and node.target not in self.own_ops:
             if node.args and isinstance(node.args[0], torch._ops.OpOverload):  # a custom op with mutates_args
                 raise refuse(node, f"calls {node.args[0]}, which writes tensors in place", "let it return what it makes")
+            if node.target is torch.ops.higher_order.with_effects:
+                raise refuse(node, f"calls {node.args[1]}, which is there for an effect", "an op without it, such as torch.linalg.cholesky_ex for cholesky")
             raise refuse(node, "is no ATen op")
         if getattr(node.target, "namespace", "") in ("_c10d_functional", "c10d"):
             raise refuse(node, "is a collective, whose partners on other ranks are not known here")
@@ -214,7 +225,7 @@ class Joint:
         makes = [self._make(node, i) for i, each in enumerate(tensors(node)) if each is not None]
         self.names[node] = [name for name, _ in makes]
         overwritten = self._overwritten(node)
-        if overwritten:
+        if overwritten or is_assertion(node):
             self._list_op(node, inputs, overwritten)
             return
         if not makes:
@@ -249,10 +260,12 @@ class Joint:
         more: dict[str, Any] = {}
         if is_drawn and not self.is_plain:
             more["ordered"] = True
-        elif is_drawn or must_be_saved(node):
+        elif is_drawn or must_be_saved(node) or is_assertion(node):
             more["recompute"] = False
         tag = node.meta.get("partitioner_tag", "")
-        if tag.startswith("must_be_in_") and not self.is_plain:
+        if is_assertion(node) and not self.is_plain and self._phase(node) == "forward":
+            more["part"] = "forward"  # or what is wrong would be said after the loss is out
+        elif tag.startswith("must_be_in_") and not self.is_plain:
             more["part"] = tag.removeprefix("must_be_in_")
             if tag == "must_be_in_backward" and node not in self.of_tangents:
                 more.setdefault("recompute", True)  # by its phase it would run once

@@ -18,7 +18,7 @@ from .. import solve
 from .._errors import DoesNotFit, Error, Way
 from . import _page
 from ._backend import Backend, without_gradients
-from ._compiled import device_of, joint_of
+from ._compiled import device_of, joint_of, refused_by_name
 from ._joint import Joint
 from ._memory import shown
 from ._region import Allowance, RegionPlan, beside, plan_region, with_bases
@@ -101,11 +101,11 @@ def _of_one_graph(model: Callable[..., Any], batch: Any, backend: Backend, loss:
     torch._dynamo.reset()
     try:
         call(torch.compile(model if loss is None else whole, backend=compile_graph, fullgraph=True, dynamic=False), batch)
-    except torch._dynamo.exc.Unsupported as error:
+    except (torch._dynamo.exc.Unsupported, torch._dynamo.exc.UserError) as error:
         said = re.search("Developer debug context: (.*)", str(error))
         if said is not None and str(error).startswith(("Observed exception", "TypeError when")):
             raise Error("bad_config", "model", f"cannot be called with this batch: {said[1]}", "a dict, a tuple or one argument, as the model takes them; loss= is a function of its result") from error
-        raise Error("unsupported", "model", f"is more than one graph to torch.compile: {str(error).splitlines()[0]}",
+        raise Error("unsupported", "model", f"is more than one graph to torch.compile: {_break_in(str(error))}",
                     'train it with backend(graphs="several"), which needs no plan before, or remove the break') from error
     except Exception:
         if not found:
@@ -115,6 +115,13 @@ def _of_one_graph(model: Callable[..., Any], batch: Any, backend: Backend, loss:
     if not found or found[0] is None:
         raise Error("bad_config", "model", "has no gradient for this batch", "call model.train(), let a parameter require a gradient")
     return found[0]
+
+
+def _break_in(said: str) -> str:
+    """What Dynamo says of a graph break: what it is, where in the user's code, and why."""
+    places = re.findall(r'^ *(File "[^"]*", line \d+)', said, re.MULTILINE)
+    why = re.search(r"^ *Explanation: (.*)", said, re.MULTILINE)
+    return said.split("\n", 1)[0] + (f" ({places[-1]})" if places else "") + (f": {why[1].strip()}" if why else "")
 
 
 @dataclass
@@ -147,7 +154,8 @@ def _op_by_op(backend: Backend, is_planned: bool, module: Any, args: Sequence[An
         return graph
 
     try:
-        aot_autograd(fw_compiler=nothing, partition_fn=partition, keep_inference_input_mutations=True)(module, list(args))(*args)
+        with refused_by_name():
+            aot_autograd(fw_compiler=nothing, partition_fn=partition, keep_inference_input_mutations=True)(module, list(args))(*args)
     except Exception:
         if not found:
             raise

@@ -20,10 +20,15 @@ def storages(tensors: Iterable[Any], device: torch.device | None = None) -> dict
     found = {}
     for each in tensors:
         each = getattr(each, "_local_tensor", each)
-        if isinstance(each, torch.Tensor) and each.layout == torch.strided and (device is None or each.device.type == device.type):
+        if isinstance(each, torch.Tensor) and each.layout == torch.strided and (device is None or each.device.type == device.type) and not _is_wrapped(each):
             storage = each.untyped_storage()
             found[storage._cdata] = storage.nbytes()
     return found
+
+
+def _is_wrapped(tensor: torch.Tensor) -> bool:
+    """By torch.func, which has no storage; it may outlive the call that made it."""
+    return torch._C._functorch.is_functorch_wrapped_tensor(tensor)
 
 
 def parameters_of(optimizer: torch.optim.Optimizer | None) -> list[torch.Tensor]:
@@ -93,7 +98,8 @@ def update_bytes(optimizer: torch.optim.Optimizer, device: torch.device) -> Upda
             groups = []
             for group in optimizer.param_groups:
                 params = [twins.setdefault(id(each), fake(each)) for each in group["params"]]
-                groups.append({**{key: copy.copy(value) for key, value in group.items() if key != "params"}, "params": params})
+                words = {key: fake(value) if isinstance(value, torch.Tensor) else copy.copy(value) for key, value in group.items() if key != "params"}  # lr may be a tensor
+                groups.append({**words, "params": params})
             shadow.__dict__ = dict(optimizer.__dict__)
             shadow.param_groups = groups
             shadow.state = type(optimizer.state)(optimizer.state.default_factory)  # type: ignore[attr-defined]

@@ -1,0 +1,110 @@
+"""What users do beside the models of exact_test.py: ops with effects, odd optimizers, refusals that name a line of theirs.
+
+    python tests/torch/uses_test.py     in an environment as for exact_test.py
+"""
+import unittest
+import warnings
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import snug
+import snug.torch
+from exact_test import DEVICE, equal, gradients_of
+
+warnings.filterwarnings("ignore")
+
+
+class Model(nn.Module):
+    """Of a function, which gets a linear layer and the input."""
+
+    def __init__(self, function, width=16):
+        super().__init__()
+        self.layer = nn.Linear(width, width)
+        self.function = function
+
+    def forward(self, x):
+        return self.function(self.layer, x)
+
+
+def made(function):
+    torch.manual_seed(0)
+    torch._dynamo.reset()
+    return Model(function).to(DEVICE), torch.randn(32, 16, device=DEVICE)
+
+
+class Uses(unittest.TestCase):
+    def check(self, model, x):
+        """Bits and bytes at the largest and the smallest budget."""
+        wanted = gradients_of(model, "aot_eager", x)
+        whole = snug.torch.plan(model, x, resident_bytes=0, count="storages")
+        for memory in (whole.keep_all_bytes, whole.smallest_bytes):
+            backend = snug.torch.backend(memory, resident_bytes=0, count="storages")
+            self.assertTrue(equal(wanted, gradients_of(model, backend, x)))
+            (plan,) = backend.plans
+            self.assertEqual((plan.measured_forward_bytes, plan.measured_backward_bytes), (plan.forward_peak_bytes, plan.backward_peak_bytes))
+        return backend
+
+    def test_assertions(self):
+        """F.one_hot has two, which make nothing, and run in the forward part whatever the budget."""
+        def one_hot(layer, x):
+            classes = x[:, 0].abs().long()
+            y = torch.tanh(layer(x))
+            return (F.one_hot(classes, 8).float() @ torch.tanh(y[:8])).square().mean() + y.sin().mean()
+
+        model, x = made(one_hot)
+        backend = self.check(model, x)
+        run = torch.compile(model, backend=backend)
+        run(x).backward()
+        with self.assertRaisesRegex(RuntimeError, "smaller than num_classes"):
+            run(x + 100)
+        run(x).backward()
+
+    def refused(self, function, text, **more):
+        model, x = made(function)
+        with self.assertRaisesRegex(snug.Error, text):
+            snug.torch.plan(model, x, resident_bytes=0, **more)
+
+    def test_refusals_name_the_line(self):
+        def number(layer, x):
+            return (layer(x) * layer(x).sum().item()).sum()
+
+        def branch(layer, x):
+            return layer(x).sum() if x.sum() > 0 else layer(x).mean()
+
+        def rows(layer, x):
+            return layer(x)[x > 0].sum()
+
+        def heads(layer, x):
+            return F.multi_head_attention_forward(layer(x), x, x, 16, 4 if bool((x == 0).all()) else 2, None, None, None, None, False, 0.0, layer.weight, layer.bias)[0].sum()
+
+        here = r"uses_test\.py\", line \d+"
+        self.refused(number, "number of the host.*_local_scalar_dense.*" + here)
+        self.refused(branch, f"more than one graph.*ata-dependent branching.*{here}.*: Detected")
+        self.refused(rows, "as many rows as its numbers say.*nonzero.*" + here)
+        self.refused(heads, f"more than one graph.*ata-dependent.*{here}")
+
+    def test_refusals_name_the_op(self):
+        self.refused(lambda layer, x: torch.linalg.cholesky(layer(x)[:16] @ layer(x)[:16].T + 99 * torch.eye(16, device=x.device)).sum(), "_linalg_check_errors.*for an effect\nhint: .*cholesky_ex")
+        table = nn.EmbeddingBag(100, 16, sparse=True, device=DEVICE)
+        self.refused(lambda layer, x: layer(table(x.abs().long())).sum(), "layout torch.sparse_coo\nhint: .*sparse=False".replace("\n", ".*\n"))
+
+    def test_a_rate_that_is_a_tensor(self):
+        model, _ = made(lambda layer, x: layer(x))
+        number, tensor = (snug.torch.backend("1MiB", optimizer=torch.optim.AdamW(model.parameters(), lr=lr)) for lr in (1e-3, torch.tensor(1e-3)))
+        from snug.torch._resident import update_bytes
+        with self.assertNoLogs("torch", "ERROR"):
+            self.assertEqual(*(update_bytes(each.optimizer, torch.device(DEVICE)).states for each in (number, tensor)))
+
+    def test_measure_beside_tensors_of_vmap(self):
+        """They have no storage, and one that was handed out of its call stays."""
+        kept = []
+        torch.vmap(lambda x: kept.append(x) or x.sin())(torch.ones(4, 4, device=DEVICE))
+        with snug.torch.measure() as measured:
+            x = torch.ones(1024, device=DEVICE)
+        self.assertEqual(measured.peak_bytes - measured.start_bytes, x.nbytes)
+
+
+if __name__ == "__main__":
+    unittest.main()
