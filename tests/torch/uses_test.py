@@ -2,6 +2,9 @@
 
     python tests/torch/uses_test.py     in an environment as for exact_test.py
 """
+import copy
+import pickle
+import threading
 import unittest
 import warnings
 
@@ -104,6 +107,70 @@ class Uses(unittest.TestCase):
         with snug.torch.measure() as measured:
             x = torch.ones(1024, device=DEVICE)
         self.assertEqual(measured.peak_bytes - measured.start_bytes, x.nbytes)
+
+    def test_one_profiler(self):
+        """The first step measures ops with it on the CPU: a measurement around that says so, and is no wrong number."""
+        if DEVICE != "cpu":
+            self.skipTest("there, the allocator is asked")
+        with self.assertRaisesRegex(snug.Error, "lost PyTorch's profiler.*\nhint: measure behind the first step"), snug.torch.measure(), self.assertWarnsRegex(UserWarning, "ends here"):
+            with snug.torch.measure():
+                pass
+        with self.assertRaises(ZeroDivisionError), snug.torch.measure():
+            1 / 0
+        with snug.torch.measure() as measured:
+            x = torch.ones(64)
+        self.assertEqual(measured.peak_bytes - measured.start_bytes, x.nbytes)
+
+    def test_a_loss_elsewhere(self):
+        """What it takes is in no plan, which is said; for a function of model and loss it is."""
+        model, x = made(lambda layer, x: layer(x))
+
+        def whole(x):
+            return model(x).square().mean()
+
+        with self.assertWarnsRegex(UserWarning, "the loss is computed elsewhere"):
+            snug.torch.plan(model, x, resident_bytes=0)
+        with self.assertWarnsRegex(UserWarning, "the loss is computed elsewhere"):
+            torch.compile(model, backend=snug.torch.backend("1MiB", resident_bytes=0))(x)
+        torch._dynamo.reset()
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", UserWarning)
+            plans = [snug.torch.plan(model, x, resident_bytes=0, loss=lambda result: result.square().mean()), snug.torch.plan(whole, x, resident_bytes=0)]
+            self.assertEqual(*(each.price_list[0]["peak_bytes"] for each in plans))
+            torch.compile(whole, backend=snug.torch.backend(plans[0].smallest_bytes, resident_bytes=0))(x).backward()
+
+    def test_threads(self):
+        """Two models, compiled at once."""
+        models = [made(lambda layer, x: torch.tanh(layer(x)).square().mean()) for _ in range(2)]
+        results = []
+
+        def train(model, x):
+            backend = snug.torch.backend("1MiB", resident_bytes=0)
+            torch.compile(model, backend=backend)(x).backward()
+            results.append(([each.grad for each in model.parameters()], len(backend.plans)))
+
+        threads = [threading.Thread(target=train, args=each) for each in models]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+        self.assertEqual([count for _, count in results], [1, 1])
+        self.assertTrue(equal(results[0][0], results[1][0]))
+
+    def test_copies_and_files(self):
+        """They have the backend's settings, and nothing that is compiled."""
+        model, x = made(lambda layer, x: F.cross_entropy(layer(x), torch.arange(len(x), device=x.device) % 4))
+        backend = snug.torch.backend("1MiB", optimizer=torch.optim.AdamW(model.parameters()))
+        run = torch.compile(model, backend=backend)
+        run(x).backward()
+        self.assertEqual(len(backend.plans), 1)
+        for other in (copy.deepcopy(backend), pickle.loads(pickle.dumps(backend))):
+            self.assertEqual((other.memory, other.plans), (1 << 20, []))
+        again = copy.deepcopy(run)
+        again.zero_grad()
+        again(x).backward()
+        self.assertTrue(equal([each.grad for each in model.parameters()], [each.grad for each in again.parameters()]))
+        self.assertEqual(len(backend.plans), 1)
 
 
 if __name__ == "__main__":

@@ -54,6 +54,10 @@ class Backend:
         self.order: list[Compiled] = []  # of the forward parts of this step
         self._prices: dict[str, Prices] = {}
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Of a copy, or in a file: nothing is compiled yet."""
+        return {**self.__dict__, "parts": [], "is_learning": False, "order": [], "_prices": {}}
+
     def with_states(self, states: int) -> Backend:
         """The same, with an optimizer whose states take so many bytes."""
         return Backend(self.memory, optimizer=None, resident_bytes=self.resident_bytes + states, grads=self.grads, count=self.count, graphs=self.graphs,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch._dynamo.backends.common import aot_autograd
+from torch._dynamo.convert_frame import compile_lock  # tracing changes what the whole process has, and another thread may be at it
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 from torch.fx import GraphModule
 from torch.multiprocessing.reductions import StorageWeakRef
@@ -20,7 +21,7 @@ from ._marks import make_again
 from ._memory import shown
 from ._prices import Prices
 from ._program import Program, Watch
-from ._region import Allowance, RegionPlan, plan_region
+from ._region import Allowance, RegionPlan, plan_region, warn_of_loss_elsewhere
 from ._resident import parameters_of
 from ._split import split
 
@@ -106,7 +107,7 @@ class Compiled:
         self.results: list[Held] = []  # of the forward part
         self.returned: list[Held] = []  # the same of all calls, while somebody has them; none where a step has several graphs
         self._args: Sequence[Any] | None = args  # while it is compiled
-        with refused_by_name():
+        with refused_by_name(), compile_lock:
             self.run = self._compile(module, args)
         self._args = None
         backend.parts.append(self)
@@ -158,6 +159,7 @@ class Compiled:
             from torch._functorch.partitioners import default_partition
 
             return default_partition(module, joint_inputs, num_fwd_outputs=num_fwd_outputs, **more)
+        warn_of_loss_elsewhere(backend, joint)
         allowance = self.allowance()
         self.plan = plan_region(backend, joint, self._args, device, allowance, hands_least=backend.is_learning and self.share is None)
         report = self.plan.report

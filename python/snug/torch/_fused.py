@@ -33,7 +33,7 @@ from ._marks import make_again
 from ._measure import growth
 from ._memory import shown
 from ._prices import Prices
-from ._region import RegionPlan, refusal
+from ._region import RegionPlan, refusal, warn_of_loss_elsewhere
 
 if TYPE_CHECKING:
     from ._backend import Backend
@@ -162,6 +162,7 @@ class Fused(Compiled):
         if not joint.of_tangents - set(joint.tangents):
             return parts
 
+        warn_of_loss_elsewhere(backend, joint)
         self.candidates = candidates = Candidates(backend, own, joint, self._args, self.device, self.allowance())
         self.lowered = candidates.plans
         best = self._best(candidates, parts)

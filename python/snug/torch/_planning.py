@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch._dynamo.backends.common import aot_autograd
+from torch._dynamo.convert_frame import compile_lock
 
 from .. import solve
 from .._errors import DoesNotFit, Error, Way
@@ -21,7 +22,7 @@ from ._backend import Backend, without_gradients
 from ._compiled import device_of, joint_of, refused_by_name
 from ._joint import Joint
 from ._memory import shown
-from ._region import Allowance, RegionPlan, beside, plan_region, with_bases
+from ._region import Allowance, RegionPlan, beside, plan_region, warn_of_loss_elsewhere, with_bases
 
 
 class _Found(Exception):
@@ -89,7 +90,8 @@ def _of_one_graph(model: Callable[..., Any], batch: Any, backend: Backend, loss:
 
     def compile_graph(module: Any, _: Any) -> Callable[..., Any]:
         def run(*args: Any) -> Any:  # what is refused in here, and not while Dynamo compiles, it hands on as it is
-            found.append(look(without_gradients(module) if backend.differentiate == "loss" else module, args))
+            with compile_lock:
+                found.append(look(without_gradients(module) if backend.differentiate == "loss" else module, args))
             raise _Found
 
         return run
@@ -162,6 +164,7 @@ def _op_by_op(backend: Backend, is_planned: bool, module: Any, args: Sequence[An
     if not found:
         return None
     joint, device = found[0], device_of(args)
+    warn_of_loss_elsewhere(backend, joint)
     try:
         region = plan_region(backend, joint, args, device, Allowance()) if is_planned else None
     except DoesNotFit as error:

@@ -14,6 +14,7 @@ import pathlib
 import platform
 import tempfile
 import time
+import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -21,6 +22,7 @@ import torch
 from torch.fx import Node
 from torch.utils._python_dispatch import _disable_current_modes
 
+from .._errors import Error
 from ._joint import Price, size_of, tensors
 
 BYTES_PER_MS = 10e6  # of an op that does not run on made-up operands
@@ -141,13 +143,20 @@ class Prices:
 
 @contextlib.contextmanager
 def watched_allocations() -> Iterator[list[int]]:
-    """What is allocated (above 0) and freed (below) on the CPU, in order, once it is over."""
+    """What is allocated (above 0) and freed (below) on the CPU, in order, once it is over. PyTorch has one profiler, and another that runs ends with this one.
+
+    Raises Error where another one has ended it.
+    """
+    if torch.autograd._profiler_enabled():
+        warnings.warn("snug.torch: ops are measured with PyTorch's profiler, and the one that runs ends here: begin it behind the first step", stacklevel=2)
     level = os.environ.get("KINETO_LOG_LEVEL")
     os.environ["KINETO_LOG_LEVEL"] = "99"  # a machine without a GPU is told about it otherwise
     events: list[int] = []
     try:
         with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
             yield events
+            if not torch.autograd._profiler_enabled():
+                raise Error("bad_config", "measure", "has lost PyTorch's profiler, of which there is one, to another measurement within it", "measure behind the first step, in which ops are measured, and one thing at a time")
     finally:
         os.environ.pop("KINETO_LOG_LEVEL")
         if level is not None:

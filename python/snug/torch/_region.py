@@ -2,6 +2,7 @@
 """The plan of one graph: what of the memory it may have, what the planner made of it, and what was measured."""
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -130,6 +131,13 @@ def beside(backend: Any, joint: Joint, args: Sequence[Any], device: torch.device
     """What a graph has in memory beside what its ops make: what is resident, and the bytes of its tangents."""
     resident = count_resident(args, backend.optimizer, backend.resident_bytes, backend.grads, device)
     return resident, sum(each.meta["val"].untyped_storage().nbytes() for each in joint.tangents)
+
+
+def warn_of_loss_elsewhere(backend: Any, joint: Joint) -> None:
+    """Where no result is one number. Of a step of several graphs, another one may have the loss."""
+    if backend.graphs == "one" and all(each.meta["val"].numel() != 1 for each in joint.tangents):
+        warnings.warn("snug.torch: no result of this graph is one number, so the loss is computed elsewhere: what it keeps and takes (logarithms of shares, gradients of logits) "
+                      "is not in the plan. Compile model and loss as one function (loss= of snug.torch.plan), or leave room for it with resident_bytes=", stacklevel=2)
 
 
 def plan_region(backend: Any, joint: Joint, args: Sequence[Any], device: torch.device, allowance: Allowance, *, is_smallest: bool = False, hands_least: bool = False,
