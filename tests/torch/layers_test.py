@@ -120,6 +120,9 @@ class Layers(unittest.TestCase):
             (entry,) = [entry for entry in run.state.log_history if "snug_planned_bytes" in entry]
             self.assertGreater(entry["snug_measured_bytes"], 0)
             self.assertLessEqual(entry["snug_measured_bytes"], 1.3 * entry["snug_planned_bytes"])  # batches to come are the Trainer's
+            # What is planned before is what trains, results beside the loss among it.
+            (callback,) = (each for each in run.callback_handler.callbacks if isinstance(each, snug.torch.BudgetCallback))
+            self.assertIn(callback.plan.peak_bytes - callback.backend.plans[0].peak_bytes, range(9))  # the number of labels is handed over in 4 bytes or 8
             torch._dynamo.reset()
             with self.assertRaises(snug.DoesNotFit):
                 trainer("9MiB", folder).train()

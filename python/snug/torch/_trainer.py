@@ -2,6 +2,7 @@
 """For Hugging Face's Trainer: a refusal before the first step, and planned bytes beside measured ones in its log."""
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import torch
@@ -29,12 +30,15 @@ class BudgetCallback(TrainerCallback):
         batch = next(iter(train_dataloader))
         device = next(model.parameters()).device
         batch = {key: value.to(device) if isinstance(value, torch.Tensor) else value for key, value in batch.items()}
+        if "labels" in batch and _takes_count(model):
+            batch["num_items_in_batch"] = batch["labels"].ne(-100).sum()  # as the Trainer hands it over
         backend = self.backend
         if backend.optimizer is None:
             backend.optimizer = getattr(optimizer, "optimizer", optimizer)  # accelerate wraps it
+        # The whole result, as in training: logits beside the loss are results of the graph, too.
         compiled, model._compiled_call_impl = model._compiled_call_impl, None
         try:
-            self.plan = plan(model, batch, memory=backend.memory, loss=lambda result: result["loss"], optimizer=backend.optimizer, resident_bytes=backend.resident_bytes,
+            self.plan = plan(model, batch, memory=backend.memory, loss=None, optimizer=backend.optimizer, resident_bytes=backend.resident_bytes,
                              grads=backend.grads, count=backend.count, graphs="one", differentiate=backend.differentiate, effort=backend.effort)
         finally:
             model._compiled_call_impl = compiled
@@ -51,3 +55,11 @@ class BudgetCallback(TrainerCallback):
         self._watch = None
         planned = max((each.peak_bytes for each in self.backend.plans), default=0)
         state.log_history.append({"step": state.global_step, "snug_planned_bytes": planned, "snug_measured_bytes": self._measured.peak_bytes})
+
+
+def _takes_count(model: Any) -> bool:
+    """Whether the Trainer gives the model the number of labels, by the Trainer's own rule."""
+    inner = model.get_base_model() if hasattr(model, "get_base_model") else model  # of peft
+    if hasattr(inner, "accepts_loss_kwargs"):
+        return bool(inner.accepts_loss_kwargs)
+    return any(each.kind is inspect.Parameter.VAR_KEYWORD for each in inspect.signature(inner.forward).parameters.values())
