@@ -8,8 +8,7 @@ namespace snug {
 void shape_error(const InferArgs& args, const std::string& message) {
   throw Error(ErrorCode::shape_mismatch, args.where, message);
 }
-void require_dtype(const InferArgs& args, size_t input, DType dtype,
-                          const std::string& name) {
+void require_dtype(const InferArgs& args, size_t input, DType dtype, const std::string& name) {
   if (args.inputs.has(input) && args.inputs[input].dtype != dtype) {
     shape_error(args,
                 name + " must be " + to_string(dtype) + ", not " + to_string(args.inputs[input]));
@@ -29,14 +28,13 @@ DType floating_to(const InferArgs& args) {
   return *dtype;
 }
 void require_shape(const InferArgs& args, size_t input, const Shape& shape,
-                          const std::string& name) {
+                   const std::string& name) {
   if (args.inputs.has(input) && args.inputs[input].shape != shape) {
     shape_error(args, name + " must have shape " + to_string(shape) + ", not " +
                           to_string(args.inputs[input].shape));
   }
 }
-void require_rank(const InferArgs& args, size_t input, size_t rank,
-                         const std::string& name) {
+void require_rank(const InferArgs& args, size_t input, size_t rank, const std::string& name) {
   if (args.inputs.has(input) && args.inputs[input].shape.size() != rank) {
     shape_error(args, name + " must have rank " + std::to_string(rank) + ", not " +
                           to_string(args.inputs[input]));
