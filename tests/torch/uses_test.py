@@ -5,6 +5,7 @@
 import copy
 import pickle
 import threading
+import time
 import unittest
 import warnings
 
@@ -15,6 +16,7 @@ from torch.nn import functional as F
 import snug
 import snug.torch
 from exact_test import DEVICE, equal, gradients_of
+from snug.torch._prices import Prices
 
 warnings.filterwarnings("ignore")
 
@@ -171,6 +173,15 @@ class Uses(unittest.TestCase):
         again(x).backward()
         self.assertTrue(equal([each.grad for each in model.parameters()], [each.grad for each in again.parameters()]))
         self.assertEqual(len(backend.plans), 1)
+
+    def test_a_price_is_not_what_another_process_takes(self):
+        """An op of microseconds whose threads are held up the first times, each time for longer or less."""
+        waits = [0.03, 0.09, 0.05, 0.02]
+        seconds = Prices(torch.device("cpu"))._seconds(lambda: time.sleep(waits.pop() if waits else 0))
+        self.assertLess(seconds, 0.005)
+        runs = []
+        Prices(torch.device("cpu"))._seconds(lambda: runs.append(time.sleep(0.02)))
+        self.assertLess(len(runs), 20)
 
 
 if __name__ == "__main__":
