@@ -19,8 +19,6 @@ endfunction()
 
 if(SNUG_FAST_BUILD)
   add_compile_options($<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)  # for ccache
-endif()
-if(SNUG_FAST_BUILD)
   snug_precompiled(snug_standard_headers HEADERS ${SNUG_STANDARD_HEADERS} OPTIONS $<$<CONFIG:Release>:-O2>)
   set_target_properties(snug_standard_headers PROPERTIES POSITION_INDEPENDENT_CODE ON)
 endif()
@@ -51,11 +49,15 @@ endfunction()
 #   [DEPS base graph ...] [API session ...] [FRONTS session/run_session.h ...] [LIBS external::target ...])
 # DEPS: folders whose headers it includes. API: folders of which it includes the public headers alone (include/snug), and FRONTS: single
 # headers of such a folder besides.
-# KERNELS: at the highest optimisation, and alone, as the hot loops of the planner are. PRECOMPILED: headers besides the standard library's.
+# KERNELS: at the highest optimisation, and alone, as the hot loops of the planner are. PRECOMPILED: their headers besides the standard
+# library's; all others share one set.
 # BUSY: what planning, compilation, tokenizers and files spend their time in. ALONE: files that use one name for many things, so that they
 # cannot be joined. JOIN: how many make a unit.
 function(snug_folder name)
   cmake_parse_arguments(ARG "KERNELS;BUSY;ALONE" "JOIN" "SOURCES;PRECOMPILED;DEPS;API;FRONTS;LIBS" ${ARGN})
+  if(ARG_PRECOMPILED AND NOT ARG_KERNELS)
+    message(FATAL_ERROR "${name}: PRECOMPILED is for KERNELS, all other folders share the standard library's headers")
+  endif()
   add_library(snug_${name} STATIC ${ARG_SOURCES})
   target_include_directories(snug_${name} PUBLIC
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src> $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>)
