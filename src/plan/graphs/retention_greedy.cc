@@ -164,8 +164,8 @@ bool may_keep_outputs(const StageGraph& graph, const Retention& state, int32_t o
   for (size_t i = 0; i < changes.size(); ++i) {
     more += changes[i].bytes;
     const int32_t end = i + 1 < changes.size() ? std::min(changes[i + 1].stage, stage) : stage;
-    if (changes[i].stage<end&& static_cast<double>(more)> state.room(changes[i].stage, end - 1))
-      return false;
+    const int32_t begin = changes[i].stage;
+    if (begin < end && state.room(begin, end - 1) < static_cast<double>(more)) return false;
   }
   return true;
 }

@@ -17,7 +17,6 @@ struct Gap {
   ArenaId storage;
   int32_t begin = 0;
   int32_t end = 0;
-  friend bool operator==(const Gap&, const Gap&) = default;
 };
 
 /// The gap that has `stage` strictly inside (or at its end, where that is permitted), or none.
