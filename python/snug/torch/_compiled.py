@@ -57,9 +57,12 @@ def refused_by_name() -> Iterator[None]:
 
 
 def _op_and_place(error: Exception) -> str:
-    said = str(error)
-    places = re.findall(r'^ *(File "[^"]*", line \d+)', said, re.MULTILINE)
-    return ", ".join([said.split("\n", 1)[0], *places[-1:]])
+    return ", ".join([str(error).split("\n", 1)[0], *place_in(str(error))])
+
+
+def place_in(said: str) -> list[str]:
+    """The innermost line of the user's that an error of PyTorch's names, if any."""
+    return re.findall(r'^ *(File "[^"]*", line \d+)', said, re.MULTILINE)[-1:]
 
 
 def device_of(args: Sequence[Any]) -> torch.device:

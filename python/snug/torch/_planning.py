@@ -19,7 +19,7 @@ from .. import solve
 from .._errors import DoesNotFit, Error, Way
 from . import _page
 from ._backend import Backend, without_gradients
-from ._compiled import device_of, joint_of, refused_by_name
+from ._compiled import device_of, joint_of, place_in, refused_by_name
 from ._joint import Joint
 from ._memory import shown
 from ._region import Allowance, RegionPlan, beside, plan_region, warn_of_loss_elsewhere, with_bases
@@ -121,9 +121,8 @@ def _of_one_graph(model: Callable[..., Any], batch: Any, backend: Backend, loss:
 
 def _break_in(said: str) -> str:
     """What Dynamo says of a graph break: what it is, where in the user's code, and why."""
-    places = re.findall(r'^ *(File "[^"]*", line \d+)', said, re.MULTILINE)
     why = re.search(r"^ *Explanation: (.*)", said, re.MULTILINE)
-    return said.split("\n", 1)[0] + (f" ({places[-1]})" if places else "") + (f": {why[1].strip()}" if why else "")
+    return said.split("\n", 1)[0] + "".join(f" ({place})" for place in place_in(said)) + (f": {why[1].strip()}" if why else "")
 
 
 @dataclass

@@ -118,13 +118,11 @@ class Prices:
         repeats = 1
 
         def is_enough() -> bool:
-            if len(times) < 3 or len(times) >= 20:
-                return len(times) >= 20
-            shortest, second = sorted(times)[:2]
-            spent = sum(times) * repeats
-            return spent >= (0.01 if second <= 1.1 * shortest else 0.5)  # a thread that another process holds up takes milliseconds, and not the same ones twice
+            shortest = sorted(times)[:2]
+            agrees = shortest[-1] <= 1.1 * shortest[0]  # a thread that another process holds up takes milliseconds, and not the same ones twice
+            return sum(times) * repeats >= (0.01 if agrees else 0.5)
 
-        while not is_enough():
+        while len(times) < 3 or (len(times) < 20 and not is_enough()):
             wait(self.device)
             start = time.perf_counter()
             for _ in range(repeats):
