@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 namespace snug {
 namespace {
@@ -22,6 +23,12 @@ RowGrid joined(const RowGrid& a, const RowGrid& b) {
   return {rows, step, std::lcm(step, std::lcm(of_a.grain, of_b.grain))};
 }
 
+// A program has some sixty operands at most: a table by key would take longer to make.
+auto find(auto& operands, int64_t key) {
+  return std::find_if(operands.begin(), operands.end(),
+                      [key](const auto& operand) { return operand.key == key; });
+}
+
 int64_t aligned(int64_t bytes) {
   return (bytes + RowProgram::kAlignment - 1) / RowProgram::kAlignment * RowProgram::kAlignment;
 }
@@ -35,11 +42,11 @@ bool RowProgram::add(const RowwiseForm& form, std::span<const int64_t> inputs,
   const RowGrid grid = operands_.empty() ? joined(form.grid, form.grid) : joined(grid_, form.grid);
   const int32_t threads = std::max(threads_, form.threads);
   if (grid.rows / grid.grain < threads) return false;
-  std::map<int64_t, Operand> changed;
+  std::vector<Operand> changed = operands_;
+  // References hold until the next call.
   const auto now = [&](int64_t key) -> Operand& {
-    const auto found = operands_.find(key);
-    return changed.try_emplace(key, found == operands_.end() ? Operand{} : found->second)
-        .first->second;
+    const auto found = find(changed, key);
+    return found != changed.end() ? *found : changed.emplace_back(Operand{.key = key});
   };
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (inputs[i] < 0) continue;
@@ -60,12 +67,13 @@ bool RowProgram::add(const RowwiseForm& form, std::span<const int64_t> inputs,
     // In its own place, as an op of the graph that overwrites what it reads.
     if ((operand.is_made || operand.bytes > 0 || operand.is_whole) && !is_alike(operand, bytes))
       return false;
-    operand = {.bytes = bytes, .is_made = true, .is_whole = bytes == 0};
+    operand = {.key = operand.key, .bytes = bytes, .is_made = true, .is_whole = bytes == 0};
   }
   for (const auto& [output, input] : reuses) {
-    if (!is_alike(now(input), now(output).bytes)) return false;
+    const int64_t bytes = now(output).bytes;
+    if (!is_alike(now(input), bytes)) return false;
   }
-  for (const auto& [key, operand] : changed) operands_[key] = operand;
+  operands_ = std::move(changed);
   grid_ = grid;
   threads_ = threads;
   return true;
@@ -73,7 +81,7 @@ bool RowProgram::add(const RowwiseForm& form, std::span<const int64_t> inputs,
 
 int64_t RowProgram::piece_rows() const {
   int64_t bytes = 0;
-  for (const auto& [key, operand] : operands_) bytes += operand.bytes / grid_.rows;
+  for (const Operand& operand : operands_) bytes += operand.bytes / grid_.rows;
   const int64_t rows = kRowPieceBytes / std::max<int64_t>(1, bytes) / grid_.step * grid_.step;
   // Every thread has a piece.
   const int64_t most = grid_.rows / threads_ / grid_.step * grid_.step;
@@ -81,9 +89,9 @@ int64_t RowProgram::piece_rows() const {
 }
 
 int64_t RowProgram::row_bytes(int64_t key) const {
-  const auto found = operands_.find(key);
-  if (found == operands_.end() || found->second.is_whole) return 0;
-  return found->second.bytes / grid_.rows;
+  const auto found = find(operands_, key);
+  if (found == operands_.end() || found->is_whole) return 0;
+  return found->bytes / grid_.rows;
 }
 
 int64_t RowProgram::buffer_bytes(int64_t key) const {

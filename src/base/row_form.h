@@ -5,9 +5,8 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
-#include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace snug {
@@ -62,13 +61,14 @@ class RowProgram {
 
  private:
   struct Operand {
+    int64_t key = 0;
     int64_t bytes = 0;  // of all rows; 0: it is not read or made by rows
     bool is_made = false;
     bool is_whole = false;  // an op reads all of it, or it is not there before the last piece
   };
   RowGrid grid_;
   int32_t threads_ = 1;
-  std::map<int64_t, Operand> operands_;
+  std::vector<Operand> operands_;
 };
 
 }  // namespace snug

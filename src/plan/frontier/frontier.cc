@@ -46,28 +46,12 @@ std::optional<ScheduledPoint> with_rows(const Problem& problem, const ScheduledP
     steps = {point.schedule, point.fused};
     live = analyse(problem, steps.schedule, steps.fused);
   }
-  FusedSteps fused = fuse_rows(problem, steps.schedule, steps.fused, live, most_bytes);
-  if (fused == steps.fused) return std::nullopt;
-  const Liveness after = analyse(problem, steps.schedule, fused);
+  RowPrograms rows = fuse_rows(problem, steps.schedule, steps.fused, live, most_bytes);
+  if (rows.runs.empty()) return std::nullopt;
+  const Liveness after = analyse(problem, steps.schedule, rows.fused, rows.runs);
   SNUG_CHECK(after.load_bytes <= most_bytes, "row programs need more than they may");
   return ScheduledPoint{std::move(steps.schedule), point.strategy, after.load_bytes, after.seconds,
-                        std::move(fused)};
-}
-
-// Every point as it is and in row programs. These take no more bytes together, but longer ranges
-// may be harder to place, so the other stays: with row programs no budget gets less than without.
-std::vector<ScheduledPoint> with_and_without_rows(const Problem& problem,
-                                                  std::vector<ScheduledPoint> points) {
-  std::vector<ScheduledPoint> all;
-  for (ScheduledPoint& each : points) {
-    std::optional<ScheduledPoint> rows = with_rows(problem, each, each.load_bytes);
-    all.push_back(std::move(each));
-    if (rows) all.push_back(std::move(*rows));
-  }
-  std::stable_sort(all.begin(), all.end(), [](const ScheduledPoint& a, const ScheduledPoint& b) {
-    return a.seconds > b.seconds;
-  });
-  return all;
+                        std::move(rows.fused)};
 }
 
 }  // namespace
@@ -89,6 +73,27 @@ ScheduledPoint fused(const Problem& problem, ScheduledPoint point, int64_t most_
   }
   std::optional<ScheduledPoint> rows = with_rows(problem, point, most_bytes);
   return rows ? std::move(*rows) : point;
+}
+
+bool has_row_programs(const ScheduledPoint& point) {
+  return std::find(point.fused.begin(), point.fused.end(), Fused::rows) != point.fused.end();
+}
+
+void sort_slowest_first(std::vector<ScheduledPoint>& points) {
+  std::stable_sort(points.begin(), points.end(),
+                   [](const auto& a, const auto& b) { return a.seconds > b.seconds; });
+}
+
+std::vector<ScheduledPoint> with_and_without_rows(const Problem& problem,
+                                                  std::vector<ScheduledPoint> points) {
+  std::vector<ScheduledPoint> all;
+  for (ScheduledPoint& each : with_sums(problem, std::move(points))) {
+    std::optional<ScheduledPoint> rows = with_rows(problem, each, each.load_bytes);
+    all.push_back(std::move(each));
+    if (rows) all.push_back(std::move(*rows));
+  }
+  sort_slowest_first(all);
+  return all;
 }
 
 Plan placed_fused(const Problem& problem, ScheduledPoint point, const PlacementLimits& limits) {
@@ -120,10 +125,9 @@ std::vector<ScheduledPoint> front_of(std::vector<ScheduledPoint> points) {
 Frontier::Frontier(const Problem& problem, std::vector<ScheduledPoint> points,
                    std::vector<OpId> keep_all, const PlacementLimits& limits)
     : problem_(&problem),
-      points_(with_and_without_rows(problem, with_sums(problem, std::move(points)))),
+      points_(std::move(points)),
       keep_all_load_(
-          with_and_without_rows(
-              problem, with_sums(problem, {measured(problem, std::move(keep_all), "keep-all")}))
+          with_and_without_rows(problem, {measured(problem, std::move(keep_all), "keep-all")})
               .back()),
       limits_(limits),
       bound_(working_set_bound(problem)),

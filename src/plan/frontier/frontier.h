@@ -48,6 +48,14 @@ struct ScheduledPoint {
 /// The same steps, fused as far as `most_bytes` permit: what can be fused waits for the next.
 [[nodiscard]] ScheduledPoint fused(const Problem& problem, ScheduledPoint point,
                                    int64_t most_bytes);
+[[nodiscard]] bool has_row_programs(const ScheduledPoint& point);
+/// Every point, of which no step is fused yet, with the sums of one kernel that its own load
+/// permits; as it is then and in row programs. These take no more bytes together, but longer ranges
+/// may be harder to place, so the other stays: with row programs no budget gets less than without.
+/// Slowest first.
+[[nodiscard]] std::vector<ScheduledPoint> with_and_without_rows(const Problem& problem,
+                                                                std::vector<ScheduledPoint> points);
+void sort_slowest_first(std::vector<ScheduledPoint>& points);
 /// Placed and fused as far as its own load permits, without row programs where they take a higher
 /// arena.
 [[nodiscard]] Plan placed_fused(const Problem& problem, ScheduledPoint point,
@@ -64,8 +72,7 @@ struct ScheduledPoint {
 /// the problem, which must stay where it is.
 class Frontier {
  public:
-  /// `points`: smallest load first, not empty, with no step fused. `keep_all`: the order in which
-  /// keep-all runs.
+  /// `points`: as they run, slowest first, not empty. `keep_all`: the order in which keep-all runs.
   Frontier(const Problem& problem, std::vector<ScheduledPoint> points, std::vector<OpId> keep_all,
            const PlacementLimits& limits);
   /// One plan that is placed already.
@@ -122,8 +129,8 @@ Frontier build_frontier(Problem&&, const FrontierOptions& = {},
 
 /// The same for a problem that is the model's but for ops of the prologue that it has beside them
 /// (packings of weights, which run once) and for what its ops are called and cost: takes over the
-/// schedules, in which each of these runs in front of the first op that reads it. Where the ops do
-/// not correspond, builds from scratch.
+/// schedules and their kernels; each of these ops runs in front of the first kernel that reads it.
+/// Where the ops do not correspond, builds from scratch.
 [[nodiscard]] Frontier build_frontier_beside(const Problem& problem, const Problem& model_problem,
                                              const Frontier& model,
                                              const FrontierOptions& options = {},

@@ -288,8 +288,14 @@ void add_low_candidates(const Problem& problem, const Workshop& shop, int32_t po
   if (!is_same) add_chain_candidates(low, points / 4, 0.15, candidates, [](double) {});
 }
 
+// Steps of the one that are one kernel are one of the other's, too.
+bool has_same_kernels(const Op& a, const Op& b) {
+  return a.fusion.kind == b.fusion.kind && a.fusion.most == b.fusion.most &&
+         a.rowwise->form == b.rowwise->form && a.rowwise->has_head == b.rowwise->has_head;
+}
+
 // The ops of a problem that another does not have: of the prologue, while all others correspond in
-// order, phase and whether they may run again.
+// order, phase, kernels and whether they may run again.
 class AddedOps {
  public:
   static std::optional<AddedOps> find(const Problem& problem, const Problem& model) {
@@ -299,6 +305,7 @@ class AddedOps {
       const Op& op = problem.ops[id];
       const bool has_partner = model.ops.has(next) && op.phase == model.ops[next].phase &&
                                op.may_recompute == model.ops[next].may_recompute &&
+                               has_same_kernels(op, model.ops[next]) &&
                                (op.phase != Phase::prologue || op.name == model.ops[next].name);
       if (has_partner) {
         found.of_model_.push_back(id);
@@ -313,19 +320,35 @@ class AddedOps {
     return found;
   }
 
-  [[nodiscard]] std::vector<OpId> schedule(const std::vector<OpId>& of_model) const {
-    std::vector<OpId> all;
-    all.reserve(problem_->ops.size() - of_model_.size() + of_model.size());
+  // The model's steps, fused as they are there; each added op in front of the first kernel that
+  // reads it.
+  [[nodiscard]] FusedSchedule steps(const ScheduledPoint& of_model) const {
+    FusedSchedule all;
+    all.schedule.reserve(problem_->ops.size() - of_model_.size() + of_model.schedule.size());
     IdVector<OpId, bool> has_run(problem_->ops.size(), false);
-    for (const OpId partner : of_model) {
-      const OpId id = of_model_[partner];
-      for (const StorageId input : problem_->ops[id].inputs) {
-        const OpId maker = maker_[input];
-        if (maker == kNone || has_run[maker]) continue;
-        has_run[maker] = true;
-        all.push_back(maker);
+    const auto is_in_kernel = [&](size_t step) {
+      return is_fused(of_model.fused, static_cast<int32_t>(step));
+    };
+    for (size_t first = 0, next = 0; first < of_model.schedule.size(); first = next) {
+      const auto each_op = [&](const auto& take) {
+        for (size_t step = first; step < next; ++step) take(of_model_[of_model.schedule[step]]);
+      };
+      for (++next; is_in_kernel(next);) ++next;
+      each_op([&](OpId id) {
+        for (const StorageId input : problem_->ops[id].inputs) {
+          const OpId maker = maker_[input];
+          if (maker == kNone || has_run[maker]) continue;
+          has_run[maker] = true;
+          all.schedule.push_back(maker);
+        }
+      });
+      if (!of_model.fused.empty()) {
+        all.fused.resize(all.schedule.size(), Fused::no);
+        all.fused.insert(all.fused.end(),
+                         of_model.fused.begin() + static_cast<std::ptrdiff_t>(first),
+                         of_model.fused.begin() + static_cast<std::ptrdiff_t>(next));
       }
-      all.push_back(id);
+      each_op([&](OpId id) { all.schedule.push_back(id); });
     }
     return all;
   }
@@ -380,7 +403,8 @@ Frontier build_frontier(const Problem& problem, const FrontierOptions& options,
   for (const ScheduledPoint& point : front_of(std::move(candidates)))
     front.push_back(in_given_ids(point));
   front = with_room(without_twins(front_of(std::move(front))), std::move(roomy));
-  return {problem, std::move(front), ordered.original, options.placement};
+  return {problem, with_and_without_rows(problem, std::move(front)), ordered.original,
+          options.placement};
 }
 
 Frontier build_frontier_like(const Problem& problem, const Problem& model_problem,
@@ -392,11 +416,14 @@ Frontier build_frontier_like(const Problem& problem, const Problem& model_proble
   const std::vector<OpId> keep_all = prompt_update_order(problem);
   std::vector<ScheduledPoint> candidates;
   candidates.push_back(measured(problem, keep_all, "keep-all"));
-  for (const ScheduledPoint& point : model.points())
-    candidates.push_back(measured(problem, point.schedule, point.strategy));
+  for (const ScheduledPoint& point : model.points()) {
+    // The same schedule is there without them.
+    if (!has_row_programs(point))
+      candidates.push_back(measured(problem, point.schedule, point.strategy));
+  }
   ScheduledPoint roomy = candidates[1];
-  return {problem, with_room(front_of(std::move(candidates)), std::move(roomy)), keep_all,
-          options.placement};
+  std::vector<ScheduledPoint> front = with_room(front_of(std::move(candidates)), std::move(roomy));
+  return {problem, with_and_without_rows(problem, std::move(front)), keep_all, options.placement};
 }
 
 Frontier build_frontier_beside(const Problem& problem, const Problem& model_problem,
@@ -405,14 +432,16 @@ Frontier build_frontier_beside(const Problem& problem, const Problem& model_prob
   const std::optional<AddedOps> added = AddedOps::find(problem, model_problem);
   if (!added) return build_frontier(problem, options, on_share);
   validate(problem);
-  std::vector<ScheduledPoint> candidates;
-  for (const ScheduledPoint& point : model.points())
-    candidates.push_back(measured(problem, added->schedule(point.schedule), point.strategy));
-  ScheduledPoint roomy = candidates.front();
-  const std::vector<OpId> keep_all = prompt_update_order(problem);
-  candidates.push_back(measured(problem, keep_all, "keep-all"));
-  return {problem, with_room(front_of(std::move(candidates)), std::move(roomy)), keep_all,
-          options.placement};
+  std::vector<ScheduledPoint> points;
+  for (const ScheduledPoint& point : model.points()) {
+    stop_point();
+    FusedSchedule steps = added->steps(point);
+    const Liveness live = analyse(problem, steps.schedule, steps.fused);
+    points.push_back({std::move(steps.schedule), point.strategy, live.load_bytes, live.seconds,
+                      std::move(steps.fused)});
+  }
+  sort_slowest_first(points);
+  return {problem, std::move(points), prompt_update_order(problem), options.placement};
 }
 
 static Plan plan_of(const Problem& problem, std::vector<OpId> schedule, std::string_view strategy,

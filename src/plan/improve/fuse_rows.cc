@@ -2,10 +2,11 @@
 #include "plan/improve/fuse_rows.h"
 
 #include <algorithm>
+#include <optional>
 #include <span>
+#include <utility>
 
 #include "base/stop.h"
-#include "plan/problem/row_runs.h"
 
 namespace snug::plan {
 namespace {
@@ -36,16 +37,19 @@ class RowFuser {
         reads_(problem, schedule),
         before_(bytes_before(live)) {}
 
-  // How many steps are one program from this one on; 1 where none is.
-  [[nodiscard]] int32_t longest(int32_t first, int32_t most) const {
-    int32_t found = 1;
-    if (!is_by_rows(first) || most < 2 || !is_by_rows(first + 1)) return found;
-    RowRunBuilder builder(problem_, schedule_, reads_, first);
-    if (!builder.add()) return found;
-    for (int32_t steps = 2; steps <= most && builder.add(); ++steps) {
-      if (bytes_of(builder.run()) <= most_bytes_) found = steps;
+  // The longest program of at most so many steps that begins with this one.
+  [[nodiscard]] std::optional<RowRun> longest(int32_t first, int32_t most) const {
+    if (!is_by_rows(first) || most < 2 || !is_by_rows(first + 1)) return std::nullopt;
+    for (int32_t steps = most; steps >= 2; --steps) {
+      RowRunBuilder builder(problem_, schedule_, reads_, first);
+      for (int32_t step = 0; step < steps; ++step) {
+        if (!builder.add()) steps = step;
+      }
+      if (steps < 2) break;
+      RowRun run = builder.run();
+      if (bytes_of(run) <= most_bytes_) return run;
     }
-    return found;
+    return std::nullopt;
   }
 
  private:
@@ -128,11 +132,11 @@ FusedSchedule with_rows_adjacent(const Problem& problem, FusedSchedule given) {
   return found;
 }
 
-FusedSteps fuse_rows(const Problem& problem, IndexSpan<const OpId> schedule, FusedSteps fused,
-                     const Liveness& live, int64_t most_bytes) {
+RowPrograms fuse_rows(const Problem& problem, IndexSpan<const OpId> schedule,
+                      const FusedSteps& fused, const Liveness& live, int64_t most_bytes) {
   const RowFuser fuser(problem, schedule, live, most_bytes);
   const auto steps = static_cast<int32_t>(schedule.size());
-  FusedSteps found = fused;
+  RowPrograms found{.fused = fused};
   SparseStopPoint<64> stop_now_and_then;
   for (int32_t step = 0; step < steps;) {
     stop_now_and_then();
@@ -140,11 +144,14 @@ FusedSteps fuse_rows(const Problem& problem, IndexSpan<const OpId> schedule, Fus
     for (int32_t ahead = 0; ahead < most; ++ahead) {
       if (is_fused(fused, step + ahead)) most = ahead;
     }
-    const int32_t together = fuser.longest(step, most);
-    if (together > 1) found.resize(static_cast<size_t>(steps), Fused::no);
-    for (int32_t ahead = 1; ahead < together; ++ahead)
-      found[static_cast<size_t>(step + ahead)] = Fused::rows;
-    step += together;
+    std::optional<RowRun> run = fuser.longest(step, most);
+    if (!run) {
+      ++step;
+      continue;
+    }
+    found.fused.resize(static_cast<size_t>(steps), Fused::no);
+    for (++step; step <= run->last(); ++step) found.fused[static_cast<size_t>(step)] = Fused::rows;
+    found.runs.push_back(std::move(*run));
   }
   return found;
 }

@@ -5,10 +5,12 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "base/index_vector.h"
 #include "plan/improve/fuse_steps.h"
 #include "plan/problem/liveness.h"
+#include "plan/problem/row_runs.h"
 
 namespace snug::plan {
 
@@ -16,10 +18,16 @@ namespace snug::plan {
 /// before these, where they read nothing of them; the steps of one kernel in it.
 [[nodiscard]] FusedSchedule with_rows_adjacent(const Problem& problem, FusedSchedule given);
 
+struct RowPrograms {
+  FusedSteps fused = {};          // with the sums that were there before
+  std::vector<RowRun> runs = {};  // in the schedule's order
+};
+
 /// `fused`: sums of one kernel in this schedule, or empty; they stay. `live`: the schedule's with
 /// these; its load is no more than `most_bytes`. Steps stay where they are. The longest program is
 /// taken that begins at a step and fits. O(steps + operands) beside the programs.
-[[nodiscard]] FusedSteps fuse_rows(const Problem& problem, IndexSpan<const OpId> schedule,
-                                   FusedSteps fused, const Liveness& live, int64_t most_bytes);
+[[nodiscard]] RowPrograms fuse_rows(const Problem& problem, IndexSpan<const OpId> schedule,
+                                    const FusedSteps& fused, const Liveness& live,
+                                    int64_t most_bytes);
 
 }  // namespace snug::plan

@@ -262,6 +262,62 @@ TEST(FuseRows, Frontiers_of_random_graphs_are_valid_and_no_worse) {
   EXPECT_GT(count, 100);
 }
 
+// Every weight that is only read is packed once, and who read it reads that.
+Problem with_packed_weights(const Problem& problem) {
+  Problem packed = problem;
+  packed.ops = {};
+  std::vector<Op> readers(problem.ops.begin(), problem.ops.end());
+  for (const StorageId id : problem.storages.ids()) {
+    const auto writes = [id](const Op& op) {
+      return std::find(op.outputs.begin(), op.outputs.end(), id) != op.outputs.end();
+    };
+    if (!problem.storages[id].resident ||
+        std::any_of(problem.ops.begin(), problem.ops.end(), writes))
+      continue;
+    const std::string name = problem.storages[id].name + "/packed";
+    const StorageId made = packed.storages.add({name, problem.storages[id].bytes, false});
+    for (Op& op : readers) std::replace(op.inputs.begin(), op.inputs.end(), id, made);
+    packed.ops.push_back({.name = name,
+                          .scope = "",
+                          .phase = Phase::prologue,
+                          .seconds = 1e-6,
+                          .inputs = {id},
+                          .outputs = {made},
+                          .may_recompute = false});
+  }
+  for (Op& op : readers) packed.ops.push_back(std::move(op));
+  return packed;
+}
+
+TEST(FuseRows, Kernels_are_taken_over_where_weights_are_packed) {
+  int64_t programs = 0;
+  int64_t of_model = 0;
+  int64_t packings = 0;
+  for (uint32_t seed = 0; seed < 30; ++seed) {
+    const Problem plain =
+        seed % 3 == 0
+            ? testing::encoder({.layers = 2, .tokens = 64, .hidden = 64, .heads = 2})
+            : testing::random_training_graph(seed, {.forward_ops = 14, .has_updates = false});
+    const Problem model = with_rows(plain, seed);
+    const Problem problem = with_packed_weights(model);
+    validate(problem);
+    const Frontier schedules = build_frontier(model);
+    const Frontier frontier = build_frontier_beside(problem, model, schedules);
+    ASSERT_EQ(frontier.points().size(), schedules.points().size()) << seed;
+    for (size_t i = 0; i < frontier.points().size(); ++i) {
+      const Plan plan = frontier.plan(i);
+      EXPECT_EQ(check(problem, plan), std::vector<std::string>{}) << seed;
+      EXPECT_EQ(plan.load_bytes, frontier.points()[i].load_bytes) << seed;
+      programs += programs_in(frontier.points()[i].fused);
+      of_model += programs_in(schedules.points()[i].fused);
+    }
+    EXPECT_EQ(programs, of_model) << seed;
+    packings += static_cast<int64_t>(problem.ops.size() - model.ops.size());
+  }
+  EXPECT_GT(programs, 50);
+  EXPECT_GT(packings, 30);
+}
+
 TEST(FuseRows, A_plan_that_fuses_what_it_may_not_is_found) {
   const Problem problem = chain(4);
   const Plan good = plan_of(problem, point_of(problem));

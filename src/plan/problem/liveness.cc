@@ -8,7 +8,6 @@
 #include "base/id_vector.h"
 #include "base/index_vector.h"
 #include "base/stop.h"
-#include "plan/problem/row_runs.h"
 
 namespace snug::plan {
 
@@ -29,6 +28,11 @@ int64_t scratch_bytes_of(const Op& op, const FusedSteps& fused, int32_t step, co
 }  // namespace
 
 Liveness analyse(const Problem& problem, IndexSpan<const OpId> schedule, const FusedSteps& fused) {
+  return analyse(problem, schedule, fused, row_runs(problem, schedule, fused));
+}
+
+Liveness analyse(const Problem& problem, IndexSpan<const OpId> schedule, const FusedSteps& fused,
+                 const std::vector<RowRun>& programs) {
   Liveness result;
   result.ranges.reserve(schedule.size() * 2);
   const auto steps = static_cast<int32_t>(schedule.size());
@@ -50,8 +54,7 @@ Liveness analyse(const Problem& problem, IndexSpan<const OpId> schedule, const F
     return problem.ops[id].phase == Phase::forward;
   };
   SparseStopPoint<64> stop_now_and_then;
-  const std::vector<RowRun> runs_of_rows = row_runs(problem, schedule, fused);
-  auto next_run = runs_of_rows.begin();
+  auto next_run = programs.begin();
   const RowRun* run = nullptr;  // that the step is in
   int32_t kernel_end = 0;       // the last step of this step's kernel
   for (int32_t step = 0; step < steps; ++step) {
@@ -59,15 +62,17 @@ Liveness analyse(const Problem& problem, IndexSpan<const OpId> schedule, const F
     const OpId id = schedule[step];
     const Op& op = problem.ops[id];
     if (run != nullptr && step > run->last()) run = nullptr;
-    if (next_run != runs_of_rows.end() && next_run->first == step) run = &*next_run++;
+    if (next_run != programs.end() && next_run->first == step) run = &*next_run++;
     const bool is_next_sum = is_fused(fused, step) && run == nullptr;
     ++(is_next_sum ? fused_runs : runs)[id];
     kernel_end = std::max(kernel_end, step);
     while (is_fused(fused, kernel_end + 1)) ++kernel_end;
     for (const StorageId input : op.inputs) {
-      if (problem.storages[input].resident) continue;
       const int32_t instance = current[input];
-      SNUG_CHECK(instance >= 0, op.name + " reads what no step has made");
+      if (instance < 0) {
+        SNUG_CHECK(problem.storages[input].resident, op.name + " reads what no step has made");
+        continue;
+      }
       LiveRange& read = result.ranges[instance];
       read.last = kernel_end;
       if (loss_step == steps && op.phase == Phase::backward && is_forward(read.first))
@@ -126,7 +131,7 @@ Liveness analyse(const Problem& problem, IndexSpan<const OpId> schedule, const F
     const Op& op = problem.ops[id];
     result.seconds += runs[id] * op.seconds + fused_runs[id] * op.fusion.seconds;
   }
-  for (const RowRun& each : runs_of_rows) {
+  for (const RowRun& each : programs) {
     for (const double saved : each.saved_seconds) result.seconds -= saved;
   }
   result.seconds += static_cast<double>(result.kept_bytes) * problem.kept_seconds_per_byte;

@@ -10,6 +10,7 @@
 
 #include "base/index_vector.h"
 #include "plan/problem/plan.h"
+#include "plan/problem/row_runs.h"
 
 namespace snug::plan {
 
@@ -39,6 +40,9 @@ struct Liveness {
 /// O(steps + operands).
 [[nodiscard]] Liveness analyse(const Problem& problem, IndexSpan<const OpId> schedule,
                                const FusedSteps& fused = {});
+/// The same where the row programs are known.
+[[nodiscard]] Liveness analyse(const Problem& problem, IndexSpan<const OpId> schedule,
+                               const FusedSteps& fused, const std::vector<RowRun>& programs);
 
 [[nodiscard]] inline bool is_fused(const FusedSteps& fused, int32_t step) {
   const auto at = static_cast<size_t>(step);

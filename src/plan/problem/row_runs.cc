@@ -13,6 +13,7 @@ namespace {
 
 std::vector<int64_t> keys_of(const std::vector<StorageId>& storages) {
   std::vector<int64_t> keys;
+  keys.reserve(storages.size());
   for (const StorageId id : storages) keys.push_back(id.number());
   return keys;
 }
