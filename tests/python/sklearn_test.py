@@ -150,6 +150,40 @@ class Estimators(unittest.TestCase):
             with self.assertRaises((ValueError, snug.Error), msg=str(wrong)):
                 self.Classifier(**dict(keys, **wrong)).fit(X, y)
 
+    def test_numbers_predict_with_weights_as_they_were_trained(self):
+        generator = np.random.default_rng(7)
+        X = generator.normal(size=(40, 64)).astype(np.float32)
+        y = X[:, 0]
+        keys = dict(threads=1, memory="1GiB", num_train_epochs=5, learning_rate=1e-2)
+        for held in (dict(weight_dtype="bfloat16"), dict(weight_dtype="bf16x8"), dict(freeze=["hidden.0.weight"], frozen_dtype="int8"), dict(lora={"match": "hidden.0.weight", "r": 4})):
+            model = self.Regressor(**keys, **held).fit(X, y)
+            # What the trained weights give in the session that trained: the loss of the next step that changes nothing.
+            error = float(np.mean((model.predict(X) - y) ** 2))
+            model.set_params(train_batch_size=40, learning_rate=0.0).partial_fit(X, y)
+            self.assertAlmostEqual(model.learner_.losses[0], error, delta=0.01 * error, msg=str(held))
+            self.check_copies(model, X)
+
+    def test_nothing_learned_is_dropped_by_keys_that_changed(self):
+        generator = np.random.default_rng(8)
+        X = generator.normal(size=(40, 64)).astype(np.float32)
+        y = X[:, 0]
+        keys = dict(threads=1, memory="1GiB", num_train_epochs=2)
+        for changed in (dict(hidden_sizes=[50]), dict(hidden_sizes=[100, 2]), dict(optim="sgd"), dict(optim="lion"), dict(optim_bits=8), dict(weight_dtype="bfloat16"),
+                        dict(freeze=["out.*"]), dict(lora={"match": "hidden.0.weight", "r": 4})):
+            model = self.Regressor(**keys).fit(X, y)
+            before = model.predict(X)
+            with self.assertRaisesRegex(ValueError, next(iter(changed))):
+                model.set_params(**changed).partial_fit(X, y)
+            np.testing.assert_array_equal(model.predict(X), before)
+        model = self.Regressor(**keys).fit(X, y).set_params(learning_rate=0.1, train_batch_size=8, hidden_dropout_prob=0.5, seed=3)
+        self.assertEqual(model.partial_fit(X, y).learner_.counts[2], 4 + 5)
+        for name in ("batch_rows", "process_bytes"):
+            with self.assertRaisesRegex(ValueError, name):
+                self.Regressor(**keys, **{name: 8}).fit(X, y)
+        # A falling rate ends where max_steps says, over all passes.
+        model = self.Regressor(**keys, lr_scheduler_type="linear", max_steps=3).partial_fit(X, y).partial_fit(X, y)
+        self.assertEqual(model.learner_.counts[1], 4)
+
     def test_a_weight_is_a_row_that_stands_there_more_often(self):
         generator = np.random.default_rng(5)
         X = generator.normal(size=(12, 3)).astype(np.float32)
