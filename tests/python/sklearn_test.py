@@ -73,6 +73,37 @@ class Estimators(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "none of the classes"):
             model.partial_fit(["a"], ["plant"])
 
+    def test_classes_that_are_none(self):
+        X, y = np.arange(24.0).reshape(12, 2), np.arange(12) % 2
+        keys = dict(memory="1GiB", threads=1, num_train_epochs=1)
+        for classes, part in (([], "list of labels"), (2, "list of labels"), ({0, 1}, "list of labels"), ([0, 1, np.nan], "not finite"), (["a", 1, None], "none of the classes|no order"),
+                              (np.array([0, "a"], dtype=object), "no order")):
+            with self.assertRaisesRegex(ValueError, part):
+                self.Classifier(**keys).partial_fit(X, y, classes=classes)
+        for labels in (np.array(["a", 1] * 6, dtype=object), np.array(["a", None] * 6, dtype=object)):
+            with self.assertRaisesRegex(ValueError, "no order"):
+                self.Classifier(**keys).fit(X, labels)
+        with self.assertRaisesRegex(ValueError, "none of the classes"):
+            self.Classifier(**keys).partial_fit(X, np.array(["a", "b"] * 6, dtype=object), classes=[0, 1])
+        # What comes later cannot be another set, and a fit that fails leaves what was learned.
+        model = self.Classifier(**keys).partial_fit(X, y, classes=[1, 0])
+        model.partial_fit(X, y, classes=[0, 1])
+        with self.assertRaisesRegex(ValueError, "and was"):
+            model.partial_fit(X, y, classes=[0, 1, 2])
+        with self.assertRaises(snug.Error):
+            model.set_params(learning_rate=-1.0).fit(X, y + 7)
+        self.assertLessEqual(set(model.predict(X)), {0, 1})
+        with self.assertRaisesRegex(ValueError, "masked"):
+            model.predict(np.ma.masked_array(X, X > 3))
+        images = np.zeros((4, 8, 8, 3), np.uint8)
+        for name in (".hidden", "n" * 256, "\ud800"):
+            with self.assertRaisesRegex(ValueError, "class of images"):
+                self.Classifier(memory="1GiB", threads=1, max_steps=1).fit(images, np.array(["a", name] * 2, dtype=object))
+        with self.assertRaisesRegex(ValueError, "no pixels"):
+            self.Classifier(memory="1GiB").fit(images[:, :0], ["a", "b"] * 2)
+        with self.assertRaisesRegex(ValueError, "no rows"):
+            self.Classifier(**TINY, max_steps=1).fit(self.texts, self.labels).predict([])
+
     def test_pairs_and_weights(self):
         pairs = np.array([self.texts, self.texts[::-1]]).T
         model = self.Classifier(**TINY, max_steps=4).fit(pairs, self.labels)

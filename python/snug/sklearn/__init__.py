@@ -82,6 +82,8 @@ class _Estimator(BaseEstimator):
         kind = "numbers" if rows is None else rows.kind
         if self.learner_.kind == "numbers" and rows is None:
             return validate_data(self, X, dtype=np.float32, reset=False)
+        if rows is None and len(X) == 0:
+            raise ValueError("X has no rows")
         if kind != self.learner_.kind:
             raise ValueError(f"X has {kind}; {type(self).__name__} was fitted on {self.learner_.kind}")
         return rows
@@ -125,43 +127,28 @@ class SnugClassifier(ClassifierMixin, _Estimator):
         if rows is None:
             X, y = self._numbers(X, y, reset=learner is None)
         y = column_or_1d(y, warn=True)
+        found = _classes_of("y", y)
         check_classification_targets(y)
         if len(y) != len(X):
             raise ValueError(f"X has {len(X)} rows and y has {len(y)}")
-        if learner is None:
-            self.classes_ = np.unique(y if classes is None else column_or_1d(classes))
-        places = self._places(y)
+        known = found if classes is None else _classes_of("classes", classes)
+        if learner is not None:
+            if classes is not None and not np.array_equal(known, self.classes_):
+                raise ValueError(f"classes is {known.tolist()}, and was {self.classes_.tolist()} when the first of it was learned")
+            known = self.classes_
+        places = _places(known, y)
         weights = _weights(sample_weight, places)
         if rows is None:
             learner = learner or NetLearner(has_classes=True)
-            learner.train(keys, X, np.eye(len(self.classes_), dtype=np.float32)[places], weights, passes=None if is_new else 1)
+            learner.train(keys, X, np.eye(len(known), dtype=np.float32)[places], weights, passes=None if is_new else 1)
         else:
             learner = learner or RunLearner(rows.kind, "classification")
-            names = self._class_names()
+            names = _class_names(known)
             if classes is not None and not learner.is_trained:
                 keys.setdefault("label_order", _listed(names))
             learner.train(keys, rows, [names[place] for place in places], weights)
-        self.learner_ = learner
+        self.classes_, self.learner_ = known, learner  # both, or where training fails both as they were
         return self
-
-    def _places(self, y: Any) -> Any:
-        """Of each label among the classes."""
-        places = np.searchsorted(self.classes_, y)
-        places[places == len(self.classes_)] = 0
-        strange = self.classes_[places] != y
-        if strange.any():
-            raise ValueError(f"y has labels that are none of the classes: {np.unique(y[strange]).tolist()}")
-        return places
-
-    def _class_names(self) -> list[str]:
-        """As the library calls them."""
-        names = [str(each) for each in self.classes_.tolist()]
-        for name in names:
-            if not name.strip() or "/" in name or "\0" in name or name in (".", ".."):
-                raise ValueError(f"{name!r} is no name of a class")
-        if len(set(names)) != len(names):
-            raise ValueError(f"classes are called alike: {names}")
-        return names
 
     def predict_proba(self, X: Any) -> Any:
         """(rows, classes), in the order of `classes_`."""
@@ -170,12 +157,49 @@ class SnugClassifier(ClassifierMixin, _Estimator):
             logits = self.learner_.outputs(self._keys(), rows)
             powers = np.exp(logits - logits.max(axis=1, keepdims=True))
             return powers / powers.sum(axis=1, keepdims=True)
-        names = self._class_names()
+        names = _class_names(self.classes_)
         return np.array([[row["scores"][name] for name in names] for row in self.learner_.predictions(self._keys(), rows)])
 
     def predict(self, X: Any) -> Any:
         places = self.predict_proba(X).argmax(axis=1)
         return self.classes_[places]
+
+
+def _classes_of(name: str, labels: Any) -> Any:
+    """In their order, each once."""
+    if np.ndim(labels) != 1 or not len(labels):
+        raise ValueError(f"{name} is {labels!r}; it has to be a list of labels")
+    try:
+        classes = np.unique(labels)
+    except TypeError:
+        raise ValueError(f"{name} has labels that no order is known of: {', '.join(sorted({type(label).__name__ for label in labels}))}") from None
+    if classes.dtype.kind == "f" and not np.isfinite(classes).all():
+        raise ValueError(f"{name} has a label that is not finite")
+    return classes
+
+
+def _places(classes: Any, y: Any) -> Any:
+    """Of each label among the classes."""
+    try:
+        places = np.searchsorted(classes, y)
+    except TypeError:  # texts among numbers
+        places = np.zeros(len(y), np.int64)
+    places[places == len(classes)] = 0
+    strange = classes[places] != y
+    if strange.any():
+        raise ValueError(f"y has labels that are none of the classes: {list(dict.fromkeys(y[strange].tolist()))}")
+    return places
+
+
+def _class_names(classes: Any) -> list[str]:
+    """As the library calls them."""
+    names = [str(each) for each in classes.tolist()]
+    for name in names:
+        if not name.strip() or "/" in name or "\0" in name or name in (".", ".."):
+            raise ValueError(f"{name!r} is no name of a class")
+    if len(set(names)) != len(names):
+        raise ValueError(f"classes are called alike: {names}")
+    return names
 
 
 def _listed(names: list[str]) -> list[str]:
@@ -208,9 +232,7 @@ class SnugRegressor(RegressorMixin, _Estimator):
         targets = np.asarray(y, dtype=np.float64)
         if targets.ndim not in (1, 2) or len(targets) != len(X) or not np.isfinite(targets).all():
             raise ValueError(f"y is {targets.shape}; it has to be a finite number a row of X, which has {len(X)}, or several")
-        if learner is None:
-            self.target_shape_ = targets.shape[1:]
-        if targets.shape[1:] != self.target_shape_:
+        if learner is not None and targets.shape[1:] != self.target_shape_:
             raise ValueError(f"y has targets of the shape {targets.shape[1:]}, and had of {self.target_shape_}")
         weights = _weights(sample_weight, targets)
         if rows is None:
@@ -219,7 +241,7 @@ class SnugRegressor(RegressorMixin, _Estimator):
         else:
             learner = learner or RunLearner(rows.kind, "regression")
             learner.train(keys, rows, targets.tolist(), weights)
-        self.learner_ = learner
+        self.target_shape_, self.learner_ = targets.shape[1:], learner
         return self
 
     def __sklearn_tags__(self) -> Any:

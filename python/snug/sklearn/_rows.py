@@ -80,6 +80,8 @@ class Images:
         """A folder for each class. The order of the names is that of the rows."""
         if weights is not None:
             raise ValueError("images take no sample_weight")
+        for label in dict.fromkeys(labels or ()):
+            _refuse_folder(label)
         for row, image in enumerate(self.images):
             place = pathlib.Path(folder, "images", *([] if labels is None else [labels[row]]))
             place.mkdir(parents=True, exist_ok=True)
@@ -93,10 +95,22 @@ class Images:
         return os.path.join(folder, "images"), {}
 
 
+def _refuse_folder(label: str) -> None:
+    """Of images a class is a folder, and hidden ones are passed over."""
+    try:
+        is_one = not label.startswith(".") and len(label.encode()) < 256
+    except UnicodeEncodeError:
+        is_one = False
+    if not is_one:
+        raise ValueError(f"{label!r} is no name of a class of images: give one of UTF-8 that does not begin with a dot, of at most 255 bytes")
+
+
 def _image(array: Any) -> Any:
     """(height, width, 3)."""
     if array.dtype != np.uint8:
         raise ValueError(f"images are arrays of uint8, not of {array.dtype}")
+    if array.size == 0:
+        raise ValueError(f"an image of {array.shape} has no pixels")
     if array.ndim == 2:
         return np.repeat(array[..., None], 3, axis=2)
     if array.ndim != 3 or array.shape[2] != 3:
@@ -122,6 +136,8 @@ def rows_of(X: Any) -> Texts | Images | None:
     """None where X is to be numbers, which scikit-learn's own check reads. Raises ValueError."""
     if isinstance(X, (str, bytes)) or type(X) is dict or X is None:  # some sparse arrays are dicts, and scikit-learn names them
         raise ValueError(f"X is a {type(X).__name__}; it is an array or a list of texts, pairs of texts, images or numbers")
+    if np.ma.is_masked(X):
+        raise ValueError("X has masked values, which nothing here knows: fill them, X.filled(...)")
     if hasattr(X, "columns") and hasattr(X, "to_numpy"):  # a frame
         X = X.to_numpy()
     elif hasattr(X, "to_list") and not isinstance(X, np.ndarray):  # a column of one
