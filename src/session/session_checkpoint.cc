@@ -75,6 +75,12 @@ Saved read_state(const std::string& path, const std::string& network,
                  const SessionOptions& options) {
   const io::JsonValue state = io::load_json(path, kMostBytes);
   (void)state.at("format").as_int(kFormat, kFormat);
+  if (state.get_string("network") != network)
+    throw Error(
+        ErrorCode::bad_config, "network",
+        "the session was of '" + state.get_string("network") + "', not of '" + network + "'",
+        "resume with the network that was saved");
+  check_options(state.at("options"), spec::spec_of(options));
   Saved saved{.micro_batch = state.at("micro_batch").as_int(1, options.batch_rows),
               .counts = {.drawn = state.at("updates").as_int(0),
                          .schedule = state.at("schedule_step").as_int(0),
@@ -95,12 +101,6 @@ Saved read_state(const std::string& path, const std::string& network,
     if (!saved.instruction_set)
       state.at("instruction_set").fail("is '" + name + "', which is no instruction set");
   }
-  if (state.get_string("network") != network)
-    throw Error(
-        ErrorCode::bad_config, "network",
-        "the session was of '" + state.get_string("network") + "', not of '" + network + "'",
-        "resume with the network that was saved");
-  check_options(state.at("options"), spec::spec_of(options));
   return saved;
 }
 
@@ -189,8 +189,8 @@ Session Session::resume(const Network& network, const std::string& folder,
   if (!io::recover_folder(folder))
     throw Error(ErrorCode::bad_data, folder, "there is no complete saved session",
                 "give the folder that save() wrote");
-  io::check_file_of_folder(folder, "model.safetensors");
-  io::check_file_of_folder(folder, "optimizer.safetensors");
+  for (const char* name : {"model.safetensors", "optimizer.safetensors", kStateFile})
+    io::check_file_of_folder(folder, name);
   const Saved saved = read_state(folder + "/" + kStateFile, network.name(), options);
   if (options.micro_batch_size != 0 && options.micro_batch_size != saved.micro_batch)
     throw Error(ErrorCode::bad_config, "micro_batch_size",

@@ -10,6 +10,7 @@
 #include <numeric>
 #include <set>
 
+#include "io/atomic_folder.h"
 #include "io/file.h"
 #include "io/test_folder.h"
 #include "network/facts.h"
@@ -196,6 +197,45 @@ TEST(SessionPlan, one_machine_serves_several) {
   EXPECT_EQ(tensors_in(session), tensors_in(other));
 }
 
+// session.json of a saved session as another version would have written it, with its marker.
+void rewrite_state(const std::string& saved, const std::string& state) {
+  io::AtomicFolder folder(saved);
+  for (const char* name : {"model.safetensors", "optimizer.safetensors"})
+    (void)io::copy_file(saved + "/" + name, folder.file(name));
+  folder.write("session.json", state);
+  folder.commit();
+}
+
+TEST(Session, does_not_go_on_from_a_file_that_is_not_what_was_written) {
+  const io::TestFolder folder;
+  const std::string saved = folder / "saved";
+  Session session(network_of(), options_of());
+  train(session, 3);
+  session.save(saved);
+  for (const char* name : {"model.safetensors", "optimizer.safetensors", "session.json"}) {
+    const std::string path = saved + "/" + name;
+    const std::string text = io::read_all(path, 1 << 20);
+    std::string other = text;
+    const size_t place = text.find("\"updates\": 3");  // as many updates more
+    other[place == std::string::npos ? text.size() / 2 : place + 11] ^= 4;
+    io::replace_file(path, other);
+    EXPECT_NE(refusal([&] { (void)Session::resume(network_of(), saved, options_of()); },
+                      ErrorCode::bad_data)
+                  .find("SHA-256"),
+              std::string::npos)
+        << name;
+    io::replace_file(path, text);
+  }
+  (void)Session::resume(network_of(), saved, options_of());
+  // An option is named before anything is held against it.
+  SessionOptions fewer = options_of();
+  fewer.batch_rows = 1;
+  EXPECT_NE(
+      refusal([&] { (void)Session::resume(network_of(), saved, fewer); }, ErrorCode::bad_config)
+          .find("batch_rows"),
+      std::string::npos);
+}
+
 TEST(Session, of_an_option_that_nobody_knows_does_not_go_on) {
   const io::TestFolder folder;
   const std::string saved = folder / "saved";
@@ -204,7 +244,7 @@ TEST(Session, of_an_option_that_nobody_knows_does_not_go_on) {
   std::string state = io::read_all(saved + "/session.json", 1 << 20);
   const size_t place = state.find("\"batch_rows\"");
   ASSERT_NE(place, std::string::npos);
-  io::replace_file(saved + "/session.json", state.insert(place, "\"batch_columns\": 3, "));
+  rewrite_state(saved, state.insert(place, "\"batch_columns\": 3, "));
   EXPECT_NE(refusal([&] { (void)Session::resume(network_of(), saved, options_of()); },
                     ErrorCode::bad_data)
                 .find("has 'batch_columns', which is no option"),
@@ -225,8 +265,7 @@ TEST(Session, going_on_under_another_instruction_set_is_said) {
   const std::string field = "\"instruction_set\": \"" + own + "\"";
   ASSERT_NE(state.find(field), std::string::npos) << state;
   const auto resume_with = [&](const std::string& replacement) {
-    io::replace_file(saved + "/session.json",
-                     std::string(state).replace(state.find(field), field.size(), replacement));
+    rewrite_state(saved, std::string(state).replace(state.find(field), field.size(), replacement));
     said.clear();
     (void)Session::resume(network_of(), saved, options);
     return said;
