@@ -14,6 +14,9 @@ from ._native import Array, Handle, text_bytes
 
 _TYPES = {("f", 4): "f32", ("i", 4): "i32", ("l", 4): "i32", ("?", 1): "bool", ("B", 1): "bool"}
 _PLAIN = {("d", 8): ("float64", "float32"), ("e", 2): ("float16", "float32"), ("q", 8): ("int64", "int32"), ("l", 8): ("int64", "int32")}
+# What stands before the letter of a type where a library, such as ctypes, says the order of its bytes.
+_OWN_ORDER, _OTHER_ORDER = ("<", ">") if sys.byteorder == "little" else (">", "<")
+_UNALIGNED = "its elements do not lie at multiples of their size"
 _FORMATS = {"f32": "<f4", "i32": "<i4", "i64": "<i8", "bool": "|b1", "u8": "|u1"}
 
 
@@ -69,16 +72,24 @@ def _view_of(name: str, value: Any) -> memoryview:
 def elements_of(name: str, value: Any, *, is_written: bool = False) -> Elements:
     """Raises Error{bad_data} for elements of another type, or that do not lie in a row."""
     view = _view_of(name, value)
-    kind = (view.format, view.itemsize)
+    order, kind = view.format[:1], (view.format.removeprefix(_OWN_ORDER), view.itemsize)
     dtype = _TYPES.get(kind)
     if dtype is None:
+        if order == _OTHER_ORDER:
+            raise Error("bad_data", name, "the bytes of its elements are in the order of other machines",
+                        "give float32, int32 or bool of this one: x.astype(x.dtype.newbyteorder('='))")
+        if order == "=":  # as numpy calls them
+            raise Error("bad_data", name, _UNALIGNED, "give x.copy()")
         known = _PLAIN.get(kind)
         raise Error("bad_data", name, f"its elements are {known[0] if known else repr(view.format)}", f"give {known[1]}" if known else "give float32, int32 or bool")
     if not view.c_contiguous:
         raise Error("bad_data", name, "its elements do not lie in a row", "give a copy: numpy.ascontiguousarray")
     if is_written and view.readonly:
         raise Error("bad_data", name, "it cannot be written to: it is read-only", "give a writable array")
-    return Elements(dtype, view.shape or (), _address_of(view), view)
+    address = _address_of(view)
+    if address % view.itemsize:
+        raise Error("bad_data", name, _UNALIGNED, "give a copy")
+    return Elements(dtype, view.shape or (), address, view)
 
 
 def described(arrays: Mapping[str, Elements]) -> tuple[Any, list[Any]]:

@@ -184,12 +184,14 @@ def builder_of(*tensors: Any) -> NetworkBuilder:
 
 def _plain(value: Any) -> Any:
     """A number of numpy's as JSON takes it."""
-    if hasattr(value, "item") and not isinstance(value, (int, float)):
-        return value.item()
+    if isinstance(value, bool):
+        return value
     if isinstance(value, numbers.Integral):
         return int(value)
     if isinstance(value, numbers.Real):
         return float(value)
+    if hasattr(value, "item"):
+        return _plain(value.item())
     raise TypeError(f"a {type(value).__name__} is no attribute of a network")
 
 

@@ -7,7 +7,7 @@ import numbers
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
-from ._config import Config, json_of
+from ._config import Config, json_of, text_of
 from ._config import options_of as config_options
 from ._errors import Error
 from ._native import Handle, do, library, make, options_array, result_of
@@ -61,7 +61,7 @@ def tensors_of(network: Network, **options: Unpack[Options]) -> list[TensorInfo]
 
 def explain_network(network: Network, *, stages: bool = False, **options: Unpack[Options]) -> dict[str, Any]:
     """How its training program is compiled, stage by stage; with `stages` what stands after each."""
-    return _asked(network, "explain", options, stages="true" if stages else "false")["json"]
+    return _asked(network, "explain", options, stages=text_of("stages", stages))["json"]
 
 
 def gradients(ys: Network, xs: Sequence[str] = (), checkpoints: str | Sequence[str] = "collection", **options: Unpack[Options]) -> Session:

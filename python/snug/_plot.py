@@ -62,13 +62,14 @@ def curve(found: Mapping[str, Any], ax: Any = None) -> Any:
     return ax
 
 
-def placement(ranges: Mapping[str, Any], offsets: Any, ax: Any = None) -> Any:
+def placement(columns: Sequence[Sequence[int]], offsets: Any, ax: Any = None) -> Any:
+    """`columns`: lower, upper and size."""
     ax = axes(ax)
     from matplotlib.collections import PolyCollection
 
     boxes = [
         [(lower, offset), (upper, offset), (upper, offset + size), (lower, offset + size)]
-        for lower, upper, size, offset in zip(ranges["lower"], ranges["upper"], ranges["size"], offsets, strict=True)
+        for lower, upper, size, offset in zip(*columns, offsets, strict=True)
     ]
     ax.add_collection(PolyCollection(boxes, edgecolors="black", linewidths=0.3, alpha=0.6))
     ax.autoscale_view()

@@ -59,8 +59,8 @@ def _plain(key: str, row: int, name: str, value: Any) -> Any:
         return [_plain(key, row, name, each) for each in value]
     if isinstance(value, Mapping):
         return {str(each): _plain(key, row, name, inner) for each, inner in value.items()}
-    if hasattr(value, "tolist"):  # numpy
-        return _plain(key, row, name, value.tolist())
+    if hasattr(value, "tolist") and type(plain := value.tolist()) is not type(value):  # numpy, but for its longdouble
+        return _plain(key, row, name, plain)
     if type(value).__name__ in ("NAType", "NaTType"):  # pandas
         return None
     raise Error("bad_data", f"{key}:{row + 1}", f"the column '{name}' has a {type(value).__name__}, which is neither text nor number",

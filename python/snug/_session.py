@@ -296,11 +296,11 @@ class Session:
         """
         options = {}
         if learning_rate is not None:
-            if not isinstance(learning_rate, numbers.Real):
+            if isinstance(learning_rate, bool) or not isinstance(learning_rate, numbers.Real):
                 raise TypeError(f"learning_rate is a number, not a {type(learning_rate).__name__}")
             options[".learning_rate"] = repr(float(learning_rate))
-        if is_skipped:
-            options[".is_skipped"] = "true"
+        if is_skipped is not None and is_skipped is not False:
+            options[".is_skipped"] = text_of("is_skipped", is_skipped)
         found = self._with_rows("step", rows, length, options)
         return StepResult(found["update"], float(found["loss"]), float(found["grad_norm"]), float(found["learning_rate"]),
                           float(found["loss_scale"]), found["is_skipped"])

@@ -15,9 +15,20 @@ def _unary(name: str, x: Tensor) -> Tensor:
     return builder_of(x)._tensor(name, [x])
 
 
-def _compared(name: str, a: Tensor | Number, b: Tensor | Number) -> Tensor:
+def _operands(a: Tensor | Number, b: Tensor | Number) -> list[Tensor]:
+    """Tensors, of which one may be given as a number."""
     like = a if isinstance(a, Tensor) else b
-    return builder_of(a, b)._tensor(name, [builder_of(a, b)._constant(each, like) for each in (a, b)])  # type: ignore[arg-type]
+    found = []
+    for each in (a, b):
+        operand = builder_of(like)._constant(each, like)  # type: ignore[arg-type]
+        if operand is None:
+            raise TypeError(f"an operand is a value of a network (snug.Tensor) or a number, not a {type(each).__name__}")
+        found.append(operand)
+    return found
+
+
+def _compared(name: str, a: Tensor | Number, b: Tensor | Number) -> Tensor:
+    return builder_of(a, b)._tensor(name, _operands(a, b))
 
 
 def exp(x: Tensor) -> Tensor:
@@ -62,8 +73,7 @@ def where(condition: Tensor, a: Tensor | Number, b: Tensor | Number) -> Tensor:
     builder = builder_of(condition)
     if not isinstance(a, Tensor) and not isinstance(b, Tensor):
         a = builder.fill(a)
-    like = a if isinstance(a, Tensor) else b
-    return builder._tensor("where", [condition, *(builder._constant(each, like) for each in (a, b))])  # type: ignore[arg-type]
+    return builder._tensor("where", [condition, *_operands(a, b)])
 
 
 def cast(x: Tensor, to: Any) -> Tensor:

@@ -106,6 +106,8 @@ class _Numbers:
     def _take_numpy(self, name: str, value: Any) -> None:
         import numpy
 
+        if numpy.ma.is_masked(value):
+            raise Error("bad_data", name, "some of its numbers are masked, which nothing here knows", "give only the ranges that there are")
         given = numpy.asarray(value)
         if given.ndim != 1 or given.dtype.kind not in "iu":
             raise Error("bad_data", name, f"is an array of {given.ndim} dimensions of {given.dtype}", "give whole numbers, one a range")
@@ -169,13 +171,16 @@ def plot_memory(problem: Problem, schedule: Schedule, ax: Any = None) -> Any:
     """Bytes in memory over the cost of a schedule, on these or new axes of matplotlib, which are returned."""
     from . import _plot
 
-    return _plot.memory(_contents(problem), _ids(schedule), check(problem, schedule), ax)
+    report = check(problem, schedule)  # which refuses what is no problem, and no schedule
+    return _plot.memory(_contents(problem), _ids(schedule), report, ax)
 
 
 def plot_curve(found: Mapping[str, Any], ax: Any = None) -> Any:
     """What `curve` found: overhead by bytes, with the bound."""
     from . import _plot
 
+    if not isinstance(found, Mapping) or "points" not in found:
+        raise Error("bad_data", "found", "has no points", "give what snug.solve.curve returns")
     return _plot.curve(found, ax)
 
 
@@ -183,4 +188,7 @@ def plot_placement(ranges: Mapping[str, Any], offsets: Any, ax: Any = None) -> A
     """The map of a placement: each range as a rectangle of its time and its bytes."""
     from . import _plot
 
-    return _plot.placement(ranges, offsets, ax)
+    columns = [list(_column(ranges, name)) for name in ("lower", "upper", "size")]
+    if not hasattr(offsets, "__len__") or isinstance(offsets, (str, bytes, Mapping)) or {len(each) for each in columns} != {len(offsets)}:
+        raise Error("bad_data", "offsets", f"are not one for each of {len(columns[0])} ranges", 'give the "offsets" of what snug.solve.placement returns')
+    return _plot.placement(columns, offsets, ax)

@@ -1,5 +1,6 @@
 """Wrong uses of networks and sessions in Python: each is one clear exception, none a crash, and the session works on."""
 import copy
+import ctypes
 import gc
 import mmap
 import os
@@ -85,6 +86,8 @@ class Misuse(unittest.TestCase):
             ("invalid_graph", "compared", used(lambda b, x: ops.cast(x, "i32") == 2 ** 31)), ("invalid_graph", "inf is compared", used(lambda b, x: ops.cast(x, "i32") > -INF)),
             ("invalid_graph", "nan is compared", used(lambda b, x: ops.cast(x, "i32") == NAN)), ("invalid_graph", "1.5 is compared", used(lambda b, x: ops.where(x > 0, ops.cast(x, "i32"), 1.5))),
             ("invalid_graph", "give true or false", used(lambda b, x: ops.where(x > 0, x > 1, 2))),
+            (TypeError, "not a ndarray", used(lambda b, x: ops.where(x > 0, x, np.ones(4)))), (TypeError, "not a str", used(lambda b, x: ops.where(x > 0, "1", x))),
+            (TypeError, "not a NoneType", used(lambda b, x: ops.less(x, None))), (ValueError, "not JSON compliant", used(lambda b, x: ops.dropout(x, np.longdouble("inf")))),
             ("invalid_graph", "'axes' has 1.5", used(lambda b, x: ops.reduce_sum(x, [1.5]))), ("invalid_graph", "'axis' is \"1\"", used(lambda b, x: ops.softmax(x, "1"))),
             ("invalid_graph", "'rate' is \"0.1\"", used(lambda b, x: ops.dropout(x, "0.1"))), ("shape_mismatch", "rate must be", used(lambda b, x: ops.dropout(x, 1.5))),
             (ValueError, "not JSON compliant", used(lambda b, x: ops.dropout(x, NAN))), (ValueError, "not JSON compliant", used(lambda b, x: b.fill(INF, [2]))),
@@ -142,6 +145,7 @@ class Misuse(unittest.TestCase):
             ("bad_data", "no complete saved session", lambda: snug.Session.resume(small, "/no_such_folder", **OPTIONS)), (TypeError, "missing", lambda: snug.Session.resume(small)),
             ("bad_config", "no lever", lambda: snug.plan_levers(small, ["bf61"], **OPTIONS)), ("bad_config", "no text", lambda: snug.plan_levers(small, [3], **OPTIONS)),
             ("bad_config", "no_such", lambda: snug.gradients(small, ["no_such"], **OPTIONS)), ("bad_config", "checkpoints", lambda: snug.gradients(small, [], "often", **OPTIONS)),
+            ("bad_config", "neither true nor false", lambda: snug.explain_network(small, stages="no", **OPTIONS)),
             ("bad_config", "checkpoints", lambda: snug.gradients(small, [], [], **OPTIONS)), ("bad_config", "", lambda: snug.every_combination({"a": []})),
             ("bad_config", "no batch", lambda: snug.splits_of(0)), ("bad_config", "no batch", lambda: snug.splits_of(np.int64(-2))),
             ("bad_config", "no batch", lambda: snug.splits_of(1 << 62)), ("bad_config", "no batch", lambda: snug.splits_of("0")), ("bad_config", "no batch", lambda: snug.splits_of(2.5)),
@@ -190,6 +194,10 @@ class Misuse(unittest.TestCase):
             ("bad_data", "t", step({"x": good})), ("bad_data", "y", step({**rows(), "y": good})), ("bad_data", "float64", step(with_x(good.astype(float)))),
             ("bad_data", "float16", step(with_x(good.astype(np.float16)))), ("bad_data", "int64", step(with_x(good.astype(int)))), ("bad_data", "the input is f32", step(with_x(good.astype(np.int32)))),
             ("bad_data", "float32, int32 or bool", step(with_x(good.astype(">f4")))), ("bad_data", "float32, int32 or bool", step(with_x(good.astype(complex)))),
+            ("bad_data", "order of other machines", step(with_x(good.astype(">f4")))), ("bad_data", "newbyteorder", step(with_x((ctypes.c_float.__ctype_be__ * WIDTH * ROWS)()))),
+            ("bad_data", "multiples of their size", step(with_x(np.frombuffer(b"0" + good.tobytes(), np.float32, offset=1).reshape(ROWS, WIDTH)))),
+            ("bad_data", "multiples of their size", step(with_x(memoryview(bytearray(1 + good.nbytes))[1:].cast("f", (ROWS, WIDTH))))),
+            (TypeError, "not a bool", step(rows(), learning_rate=True)), ("bad_config", "neither true nor false", step(rows(), is_skipped="no")),
             ("bad_data", "float32, int32 or bool", step(with_x(np.full((ROWS, WIDTH), "x")))), (Exception, "", step(with_x(np.full((ROWS, WIDTH), None)))),
             ("bad_data", "do not lie in a row", step(with_x(np.asfortranarray(good)))), ("bad_data", "do not lie in a row", step(with_x(np.ones((2 * ROWS, WIDTH), np.float32)[::2]))),
             ("bad_data", "do not lie in a row", step(with_x(good[::-1]))), ("bad_data", "do not lie in a row", step(with_x(np.broadcast_to(np.float32(1), (ROWS, WIDTH))))),

@@ -1,5 +1,6 @@
 """Sessions in Python: rows from anywhere, weights in and out, plans, options, stops, threads."""
 import array
+import ctypes
 import gc
 import mmap
 import os
@@ -390,6 +391,8 @@ class FromRows(unittest.TestCase):
         rows = batch()
         flat = array.array("f", rows["x"].tobytes())
         given = {"x": memoryview(flat).cast("B").cast("f", (ROWS, WIDTH)), "label": Exported(rows["label"])}
+        self.assertEqual(snug.Session(digits, **OPTIONS).step(given), snug.Session(digits, **OPTIONS).step(rows))
+        given = {"x": (ctypes.c_float * WIDTH * ROWS).from_buffer_copy(rows["x"]), "label": (ctypes.c_int32 * ROWS)(*rows["label"])}  # which say the order of their bytes
         self.assertEqual(snug.Session(digits, **OPTIONS).step(given), snug.Session(digits, **OPTIONS).step(rows))
         readonly = dict(rows)
         readonly["x"] = rows["x"].copy()

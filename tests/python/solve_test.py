@@ -148,6 +148,16 @@ class Solve(unittest.TestCase):
         ranges = random_ranges(20)
         axes = snug.solve.plot_placement(ranges, snug.solve.placement(ranges)["offsets"])
         self.assertEqual(len(axes.collections[0].get_paths()), 20)
+        # What is no result of the planner is refused by name.
+        found = snug.solve.placement(ranges)
+        for work, part in ((lambda: snug.solve.plot_curve({}), "has no points"), (lambda: snug.solve.plot_curve(None), "has no points"), (lambda: snug.solve.plot_curve(PROBLEM), "has no points"),
+                           (lambda: snug.solve.plot_placement({}, [0]), "no column 'lower'"), (lambda: snug.solve.plot_placement("ranges.csv", [0]), "no column 'lower'"),
+                           (lambda: snug.solve.plot_placement(ranges, found), "one for each"), (lambda: snug.solve.plot_placement(ranges, [0]), "one for each"),
+                           (lambda: snug.solve.plot_placement(ranges, None), "one for each"), (lambda: snug.solve.plot_memory(PROBLEM, None), "no schedule"),
+                           (lambda: snug.solve.plot_memory(PROBLEM, {"order": ["f"]}), "schedule"), (lambda: snug.solve.plot_memory("none.json", ["f"]), "none.json")):
+            with self.assertRaises(snug.Error) as caught:
+                work()
+            self.assertIn(part, str(caught.exception))
         plan = snug.plan(model="bert-tiny", memory="1GiB", threads=2)
         axes = plan.plot()
         self.assertEqual(len(axes.lines[0].get_xdata()), len(plan.prices))

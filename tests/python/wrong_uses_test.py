@@ -133,7 +133,7 @@ class WrongUses(unittest.TestCase):
         for rows, part in ((3, "has no rows"), (1.5, "has no rows"), (object(), "has no rows"), (b"rows", "has no rows"), ({"text": ["a"]}, "has no rows"), ([], "has no rows"),
                            (iter([]), "has no rows"), ([1], "not a dict"), ([None], "not a dict"), ([right, "x"], "not a dict"), ([[1, 2]], "not a dict"), ([()], "not a dict"),
                            ([{"text": object(), "label": "x"}], "'text'"), ([{"text": b"x", "label": "x"}], "bytes"), ([{"text": {1, 2}, "label": "x"}], "set"),
-                           ([{"text": 1j, "label": "x"}], "complex"), ([{"text": [b"x"], "label": "x"}], "bytes"), ([{"text": datetime.date(2020, 1, 1), "label": "x"}], "date"),
+                           ([{"text": 1j, "label": "x"}], "complex"), *(([{"text": "a", "label": each}], f"a {type(each).__name__}") for each in (() if np is None else (np.longdouble(1),))), ([{"text": [b"x"], "label": "x"}], "bytes"), ([{"text": datetime.date(2020, 1, 1), "label": "x"}], "date"),
                            ([{"text": "a", "label": INF}], "[train_file:1] the column 'label' is inf"), ([right, {"text": "a\ud800", "label": "x"}], "[train_file:2] a text has half"), ([{"label": "x"}], "text"), ([{"txt": "a", "label": "x"}], "text"),
                            ([{"text": "a"}], ""), ([right, {"text": "a"}], ""), ([{"text": None, "label": "x"}], ""), ([{"text": NAN, "label": NAN}], ""),
                            ([{"text": ["a"], "label": "x"}], ""), ([{"text": {"a": 1}, "label": "x"}], "text"), ([{"text": "a", "label": {"a": 1}}], "label"),
@@ -212,6 +212,7 @@ class WrongUses(unittest.TestCase):
             self.wrong(snug.solve.placement, dict(ranges, size=np.zeros((2, 2), int)))
             self.wrong(snug.solve.placement, dict(ranges, size=np.int64(3)))
             self.wrong(snug.solve.placement, dict(ranges, size=np.full(2, 2 ** 63, np.uint64)))
+            self.assertIn("masked", str(self.wrong(snug.solve.placement, dict(ranges, size=np.ma.masked_array([4, 5], [False, True])))))
 
     def test_estimators(self):
         if sklearn is None:
