@@ -73,6 +73,25 @@ class Estimators(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "none of the classes"):
             model.partial_fit(["a"], ["plant"])
 
+    def test_adapters_are_trained_further(self):
+        keys = {key: value for key, value in TINY.items() if key != "vocab_size"}
+        lora = {"match": "*.query.weight", "r": 2}
+        with tempfile.TemporaryDirectory() as folder:
+            snug.train(TINY, model="bert-tiny", max_steps=2, validation_split=0, output_dir=folder, train_file=[{"text": text, "label": label} for text, label in zip(self.texts, self.labels.tolist())])
+            model = self.Classifier(pathlib.Path(folder, "last"), **keys, max_steps=2, lora=lora).fit(self.texts, self.labels)
+            before = model.predict_proba(self.texts)
+            model.partial_fit(self.texts, self.labels)
+            self.assertFalse(np.array_equal(model.predict_proba(self.texts), before))
+            with self.assertRaisesRegex(ValueError, "lora"):
+                model.set_params(lora=dict(lora, r=4)).partial_fit(self.texts, self.labels)
+        # On what was learned without them they are merged, since nobody else has it.
+        model = self.Classifier(**TINY, max_steps=2).fit(self.texts, self.labels).set_params(lora=lora)
+        for _ in range(2):
+            before = model.predict_proba(self.texts)
+            model.partial_fit(self.texts, self.labels)
+            self.assertFalse(np.array_equal(model.predict_proba(self.texts), before))
+        self.check_copies(model, self.texts)
+
     def test_classes_that_are_none(self):
         X, y = np.arange(24.0).reshape(12, 2), np.arange(12) % 2
         keys = dict(memory="1GiB", threads=1, num_train_epochs=1)

@@ -37,6 +37,10 @@ def folder_of(files: dict[str, bytes]) -> Folder:
     return folder
 
 
+def _has_adapters(folder: str) -> bool:
+    return os.path.isfile(os.path.join(folder, "adapter_config.json"))
+
+
 class RunLearner:
     """A trained model of texts or images."""
 
@@ -46,6 +50,7 @@ class RunLearner:
         self.folder = Folder()
         self.summary: dict[str, Any] = {}
         self.is_trained = False
+        self.lora = "None"  # the key, as it reads
 
     def train(self, keys: dict[str, Any], rows: Any, labels: list[Any], weights: Any) -> None:
         """From the model that the keys name; once there is one, from there."""
@@ -53,6 +58,10 @@ class RunLearner:
         if self.is_trained:
             given = {name: value for name, value in given.items() if name not in _OF_BEGINNING}
             given["model"] = self.folder.path
+            if _has_adapters(self.folder.path):  # which say the rest themselves
+                lora = given.pop("lora", None)
+                if lora is not None and repr(lora) != self.lora:
+                    raise ValueError(f"lora is {lora!r}, and what is trained further has {self.lora}: set it back, or fit anew")
         elif given.get("model") is None:
             given["model"] = rows.model
         with tempfile.TemporaryDirectory(prefix="snug-fit-") as work:
@@ -60,10 +69,16 @@ class RunLearner:
             output = os.path.join(work, "out")
             self.summary = _verbs.train(given, **columns, train_file=file, output_dir=output, task=self.task)
             best = os.path.join(output, "best")
-            self.folder = Folder()
-            shutil.copytree(best if os.path.isdir(best) else os.path.join(output, "last"), self.folder.path, dirs_exist_ok=True,
-                            ignore=lambda _folder, _names: _OF_RUN)
+            kept = best if os.path.isdir(best) else os.path.join(output, "last")
+            if self.is_trained and _has_adapters(kept) and not _has_adapters(self.folder.path):  # of a folder that is ours, and goes now
+                merged = os.path.join(work, "merged")
+                _verbs.merge(self.folder.path, kept, merged)
+                kept = merged
+            folder = Folder()
+            shutil.copytree(kept, folder.path, dirs_exist_ok=True, ignore=lambda _folder, _names: _OF_RUN)
+            self.folder = folder
         self.is_trained = True
+        self.lora = repr(keys.get("lora")) if self.lora == "None" else self.lora
 
     def predictions(self, keys: dict[str, Any], rows: Any) -> list[dict[str, Any]]:
         given = {name: value for name, value in keys.items() if name in _OF_PREDICTION}
