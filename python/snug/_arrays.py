@@ -60,6 +60,8 @@ def _view_of(name: str, value: Any) -> memoryview:
     except TypeError:
         if not hasattr(value, "__dlpack__"):
             raise TypeError(f"'{name}' is a {type(value).__name__}, which has no elements in memory: give an array (numpy, PyTorch, array.array)") from None
+    if getattr(value, "is_neg", bool)():  # of PyTorch, which gives the elements away as they lie
+        raise Error("bad_data", name, "its elements are negated where they are read, not where they lie", "give x.resolve_neg()")
     try:
         import numpy
 

@@ -223,22 +223,25 @@ def _is_unwritten(y: Any) -> bool:
     return bool(ends.size and (ends == _UNWRITTEN).all())
 
 
-def op(function: Callable[..., Any] | None = None, *, outputs: Sequence[str] = ("y",), **options: Any) -> Any:
+def op(function: Callable[..., Any] | None = None, *, name: str | None = None, outputs: Sequence[str] = ("y",), **options: Any) -> Any:
     """Makes a function of numpy arrays an op: `@snug.op def keep_largest(x, y, *, k=1): ...` fills y. Its positional parameters are
     the inputs and, last, the outputs; its keywords are the attributes with their defaults. Options are those of Op."""
 
     import inspect
 
     def of(function: Callable[..., Any]) -> Op:
+        called = name or getattr(function, "__name__", None)
+        if called is None:
+            raise Error("bad_config", "op", f"a {type(function).__name__} has no name", "give it one: name=")
         parameters = inspect.signature(function).parameters.values()
         names = [each.name for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
         attributes = {each.name: each.default for each in parameters if each.kind == each.KEYWORD_ONLY and each.name != "scratch"}
         split = len(names) - len(outputs)
         if names[split:] != list(outputs) or split < 1:
-            raise Error("bad_config", function.__name__, f"its parameters are {', '.join(names)}", f"give inputs, then {', '.join(outputs)}")
+            raise Error("bad_config", called, f"its parameters are {', '.join(names)}", f"give inputs, then {', '.join(outputs)}")
         lacking = [name for name, default in attributes.items() if default is inspect.Parameter.empty]
         if lacking:
-            raise Error("bad_config", function.__name__, f"the attribute '{lacking[0]}' has no default", "give it one")
-        return Op(options.pop("name", function.__name__), function, inputs=names[:split], outputs=outputs, attributes=attributes, **options)
+            raise Error("bad_config", called, f"the attribute '{lacking[0]}' has no default", "give it one")
+        return Op(called, function, inputs=names[:split], outputs=outputs, attributes=attributes, **options)
 
     return of if function is None else of(function)

@@ -81,6 +81,8 @@ def splits_of(batch_rows: int) -> list[int]:
 
 def every_combination(lengths: Mapping[str, Sequence[int]]) -> list[dict[str, int]]:
     """A program for each combination of these: {"source": [8, 16], "target": [8, 16]} has four. The longest of all comes last."""
+    if not isinstance(lengths, Mapping):
+        raise TypeError(f"lengths are {{name: sizes}}, not a {type(lengths).__name__}")
     return do(None, "every_combination", {".lengths": json_of("lengths", {name: list(sizes) for name, sizes in lengths.items()})})
 
 
@@ -90,4 +92,4 @@ def model_network(config: Config = None, **keys: Any) -> Network:
     options = config_options(config, keys)
     place = ctypes.c_void_p()
     result_of(library().snug_network_of_model(options_array(options), len(options), place))
-    return Network._of(str(keys.get("model", "model")), Handle(place.value))  # type: ignore[arg-type]
+    return Network._of(options.get("model", "model"), Handle(place.value))  # type: ignore[arg-type]

@@ -1,6 +1,7 @@
 """Wrong uses of networks and sessions in Python: each is one clear exception, none a crash, and the session works on."""
 import copy
 import ctypes
+import functools
 import gc
 import mmap
 import os
@@ -150,6 +151,7 @@ class Misuse(unittest.TestCase):
             ("bad_config", "no batch", lambda: snug.splits_of(0)), ("bad_config", "no batch", lambda: snug.splits_of(np.int64(-2))),
             ("bad_config", "no batch", lambda: snug.splits_of(1 << 62)), ("bad_config", "no batch", lambda: snug.splits_of("0")), ("bad_config", "no batch", lambda: snug.splits_of(2.5)),
             ("bad_config", "no length", lambda: snug.every_combination({"a": ["b"]})), ("bad_config", "model", lambda: snug.model_network(model="bert-tny")),
+            (TypeError, "not a NoneType", lambda: snug.every_combination(None)),
             ("bad_config", "is no length", lambda: plan.summands("long")), (AttributeError, "no 'speed'", lambda: plan.report.speed), ("io", "", lambda: plan.save("/no/such/folder/plan")),
             ("unsupported", "is not written", lambda: snug.Session(small, **OPTIONS).plan.save("plan")),
         ])
@@ -247,7 +249,7 @@ class Misuse(unittest.TestCase):
         twice = op()
         twice_used = lambda: snug.Network("own", lambda b: None, ops=[twice, twice])
         self.refuse([
-            (TypeError, "a function or an address", lambda: op(kernel="mine")), ("bad_config", "give inputs, then y", lambda: snug.op(lambda x: x)), ("bad_config", "has no default", lambda: snug.op(lambda x, y, *, k: None)),
+            (TypeError, "a function or an address", lambda: op(kernel="mine")), ("bad_config", "give inputs, then y", lambda: snug.op(lambda x: x)), ("bad_config", "has no default", lambda: snug.op(lambda x, y, *, k: None)), ("bad_config", "give it one: name=", lambda: snug.op(functools.partial(copy))),
             ("bad_config", "one of the two", lambda: op(backward=copy)), ("bad_config", "a gradient already", lambda: op().gradient(copy)), ("bad_config", "omit it", lambda: op(differentiable=["x"])),
             ("bad_config", "no address", lambda: snug.Op("mine", True, inputs=["x"])), ("bad_config", "no address", lambda: snug.Op("mine", -1, inputs=["x"])),
             ("bad_config", "no address", lambda: snug.Op("mine", copy, inputs=["x"], backward=1)),

@@ -333,6 +333,7 @@ class Sessions(unittest.TestCase):
     def test_a_model_of_the_librarys(self):
         keys = dict(model="bert-tiny", vocab_size=50, num_labels=3, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
         network = snug.model_network(keys)
+        self.assertEqual(network.name, keys["model"])
         session = snug.Session(network, batch_rows=4, memory="256MiB", lengths=[8, 16])
         session.load_weights(**keys)
         ids = np.random.RandomState(0).randint(1, 50, (4, 11), np.int32)
@@ -392,6 +393,9 @@ class FromRows(unittest.TestCase):
         flat = array.array("f", rows["x"].tobytes())
         given = {"x": memoryview(flat).cast("B").cast("f", (ROWS, WIDTH)), "label": Exported(rows["label"])}
         self.assertEqual(snug.Session(digits, **OPTIONS).step(given), snug.Session(digits, **OPTIONS).step(rows))
+        given["x"] = Exported(rows["x"])
+        given["x"].is_neg = lambda: True  # as of PyTorch's x.conj().imag
+        refused(self, "bad_data", "resolve_neg", lambda: snug.Session(digits, **OPTIONS).step(given))
         given = {"x": (ctypes.c_float * WIDTH * ROWS).from_buffer_copy(rows["x"]), "label": (ctypes.c_int32 * ROWS)(*rows["label"])}  # which say the order of their bytes
         self.assertEqual(snug.Session(digits, **OPTIONS).step(given), snug.Session(digits, **OPTIONS).step(rows))
         readonly = dict(rows)
