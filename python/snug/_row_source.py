@@ -9,7 +9,7 @@ from . import _callbacks
 from ._arrays import array_at, copy_of, described, elements_of, shape_of
 from ._config import json_of
 from ._errors import Error
-from ._native import Data, Fill, Handle, Sink
+from ._native import Data, Fill, Handle, Sink, do
 
 Lengths = int | Mapping[str, int]
 
@@ -88,8 +88,12 @@ def _take_source(rows: RowSource, data: Data, options: dict[str, str], handle: H
     data.arrays, kept = described({name: _NO_ELEMENTS for name in named})
     data.array_count = len(named)
     data.fill = Fill(lambda _context, slots, count: _filled(rows, slots, count, handle))
-    if rows.total_weights:
-        options[".total_weights"] = json_of("total_weights", dict(rows.total_weights))
+    weights = dict(rows.total_weights)
+    for name in weights:
+        if not do(handle, "has_input", {".input": str(name)}):
+            raise Error("bad_data", "total_weights", f"the network has no input '{name}'", "give the inputs that weigh a mean")
+    if weights:
+        options[".total_weights"] = json_of("total_weights", weights)
     return kept
 
 

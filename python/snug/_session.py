@@ -135,8 +135,8 @@ class Given:
         wants_picture = rest.pop("wants_picture", None)
         self.options = options_of(rest)
         self.call_options = dict(self.options)
-        if wants_picture:
-            self.call_options[".html"] = "true"
+        if wants_picture is not None:
+            self.call_options[".html"] = text_of("wants_picture", wants_picture)
 
     def _take_block(self, block: Any) -> None:
         view = memoryview(block)

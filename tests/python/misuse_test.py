@@ -129,7 +129,7 @@ class Misuse(unittest.TestCase):
             ("bad_config", "batch_rows", session(batch_rows=1 << 40)), ("bad_config", "no whole number", session(batch_rows=1 << 70)), ("bad_config", "memory", session(memory="much")),
             ("bad_config", "memory", session(memory=[])), ("bad_config", "memory", session(memory="0")), ("out_of_budget", "smallest budget", session(memory=4096)),
             ("bad_config", "no number", session(learning_rate="fast")), ("bad_config", "learning_rate", session(learning_rate=-1)), ("bad_config", "learning_rate", session(learning_rate=NAN)),
-            ("bad_config", "weight_decay", session(weight_decay=INF)), ("bad_config", "neither true nor false", session(bf16=1)), ("bad_config", "optim", session(optim="adamx")),
+            ("bad_config", "weight_decay", session(weight_decay=INF)), ("bad_config", "neither true nor false", session(bf16=1)), ("bad_config", "neither true nor false", session(wants_picture="no")), ("bad_config", "optim", session(optim="adamx")),
             ("bad_config", "optim", session(optim=3)), ("bad_config", "has no names", session(optim_args=["a"])), ("bad_config", "no number", session(optim_args={"beta1": "x"})),
             ("bad_config", "beta", session(optim_args={"beta9": 1})), ("bad_config", "lr_scheduler_type", session(lr_scheduler_type="zigzag")), ("bad_config", "param_groups", session(param_groups=[3])),
             ("bad_config", "freeze", session(freeze=["nothing.*"])), ("bad_config", "lora", session(lora={"rank": 3})), ("bad_config", "lengths", session(lengths=["long"])),
@@ -176,11 +176,12 @@ class Misuse(unittest.TestCase):
         class Some(snug.RowSource):
             rows = ROWS
 
-            def __init__(self, columns=None, length=None, rows=ROWS, fill=None):
-                self.__dict__.update(_columns=columns, _length=length, rows=rows, _fill=fill)
+            def __init__(self, columns=None, length=None, rows=ROWS, fill=None, total_weights={}):
+                self.__dict__.update(_columns=columns, _length=length, rows=rows, _fill=fill, _total_weights=total_weights)
 
             columns = property(lambda self: self._columns)
             length = property(lambda self: self._length)
+            total_weights = property(lambda self: self._total_weights)
 
             def fill(self, slot):
                 slot.values[...] = 1
@@ -213,7 +214,7 @@ class Misuse(unittest.TestCase):
             ("bad_config", "no length", step(rows(), length="x")), ("bad_config", "no JSON", step(rows(), length=object())), ("bad_config", "learning_rate", step(rows(), learning_rate=-1)),
             ("bad_config", "learning_rate", step(rows(), learning_rate=NAN)), (TypeError, "learning_rate is a number", step(rows(), learning_rate="fast")), (TypeError, "learning_rate is a number", step(rows(), learning_rate=[])),
             ("bad_config", "only_gradients", lambda: session.gradients(rows())), (TypeError, "not callable", lambda: session.evaluate(rows(), 3)), (TypeError, "not callable", lambda: session.predict(rows(), 3)),
-            (NotImplementedError, "rows", step(NoRows())), ("bad_data", "t", step(Some(columns=["x"]))), ("bad_data", "y", step(Some(columns=["x", "t", "y"]))), ("bad_data", "", step(Some(rows=0))),
+            ("bad_data", "no input 'weight'", step(Some(total_weights={"weight": 6.0}))), (NotImplementedError, "rows", step(NoRows())), ("bad_data", "t", step(Some(columns=["x"]))), ("bad_data", "y", step(Some(columns=["x", "t", "y"]))), ("bad_data", "", step(Some(rows=0))),
             ("bad_data", "", step(Some(rows=-1))), (TypeError, "", step(Some(rows="six"))), ("bad_data", "the programs have none", step(Some(length=3))), ("bad_data", "says how long", step(Some(), length=3)), ("bad_config", "3 is no text", step(Some(columns=[3]))),
             (ValueError, "could not broadcast", step(Some(fill=lambda slot: slot.values.__setitem__(..., np.ones((2, 9)))))), (RecursionError, "", step(Some(fill=lambda slot: (lambda f: f(f))(lambda f: f(f))))),
             ("bad_config", "no tensor", lambda: session.read("no.such")), ("bad_config", "no tensor", lambda: session.view("no.such")), ("bad_config", "no tensor", lambda: session.write("no", good)),
