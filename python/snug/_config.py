@@ -9,6 +9,9 @@ from typing import Any
 
 from ._errors import Error
 
+# Elements are files, of which one alone may have a comma (_rows.py).
+FILE_KEYS = ("train_file", "validation_file", "test_file")
+
 Config = Mapping[str, Any] | str | os.PathLike[str] | None
 
 
@@ -51,7 +54,11 @@ def text_of(key: str, value: Any) -> str:
     if isinstance(value, (list, tuple)):
         if any(isinstance(each, (Mapping, list, tuple)) for each in value):
             return json_of(key, list(value))
-        return ",".join(text_of(key, each) for each in value)
+        texts = [text_of(key, each) for each in value]
+        for text in texts:
+            if "," in text and key not in FILE_KEYS:
+                raise Error("bad_config", key, f"its element '{text}' holds a comma, which stands between elements", "split it")
+        return ",".join(texts)
     if isinstance(value, (int, float)):
         return repr(float(value) if isinstance(value, float) else int(value))
     raise _refuse(key, value)

@@ -13,9 +13,8 @@ from typing import Any
 
 from . import _arrow
 from ._columns import columns_to_write, refuse_twice
+from ._config import FILE_KEYS
 from ._errors import DoesNotFit, Error
-
-FILE_KEYS = ("train_file", "validation_file", "test_file")
 
 
 def _is_file(value: Any) -> bool:

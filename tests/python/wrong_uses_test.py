@@ -113,6 +113,14 @@ class WrongUses(unittest.TestCase):
                            ("lora", {"rank": 1}), ("lora", "no json"), ("allow", ["nothing"]), ("max_grad_norm", -0.5), ("seed", -3), ("dropout", 0.1)):
             self.wrong(snug.plan, {**TINY, key: value})
 
+    def test_a_comma_stands_between_elements(self):
+        for key, value in (("freeze", ["*.bias,*.weight"]), ("freeze", ("*.bias", "a,b")), ("label_order", ["a,b", "c"]), ("allow", ["bf16,optim"])):
+            self.assertIn("holds a comma", str(self.wrong(snug.plan, {**TINY, key: value})))
+        self.assertGreater(snug.plan(TINY, freeze="*.bias,*.LayerNorm.weight").parameters, 0)  # as the command line has it
+        rows = self.folder / "a,b.jsonl"
+        rows.write_text('{"text": "a b", "label": "x"}\n{"text": "c", "label": "y"}\n')
+        self.assertIn("data", snug.inspect(TINY, train_file=[rows]))
+
     def test_options_of_verbs(self):
         self.wrong(snug.plan, TINY, replay=self.folder / "none.json")
         self.wrong(snug.plan, TINY, replay=3)
