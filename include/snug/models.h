@@ -28,8 +28,9 @@ namespace snug {
 [[nodiscard]] Network model_network(const RunConfig& config);
 
 /// Fills the weights of a session of that network: from the model's folder, and those that it does
-/// not have (all, where there is no folder) with their initial values. Throws Error{bad_data} where
-/// the folder's weights are not those of its config.json, Error{numeric} where one is not finite.
+/// not have (all, where there is no folder) with their initial values. Throws Error{bad_config}
+/// where the session is of another network, Error{bad_data} where the folder's weights are not
+/// those of its config.json, Error{numeric} where one is not finite.
 void load_weights(const RunConfig& config, Session& session);
 
 }  // namespace snug

@@ -5,6 +5,7 @@ import gc
 import mmap
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -336,6 +337,11 @@ class Sessions(unittest.TestCase):
         self.assertEqual(network.name, keys["model"])
         session = snug.Session(network, batch_rows=4, memory="256MiB", lengths=[8, 16])
         session.load_weights(**keys)
+        for other, said in (({**keys, "num_labels": 4}, "'classifier.weight' is [3,128] there"), ({**keys, "model": "bert-mini"}, "word_embeddings.weight' is [50,128] there")):
+            with self.assertRaisesRegex(snug.Error, re.escape(said)):
+                session.load_weights(**other)
+        with self.assertRaisesRegex(snug.Error, "the session is of another network than bert-tiny"):
+            snug.Session(digits, **OPTIONS).load_weights(**keys)
         ids = np.random.RandomState(0).randint(1, 50, (4, 11), np.int32)
         rows = {"input_ids": ids, "attention_mask": np.ones((4, 11), bool), "token_type_ids": np.zeros((4, 11), np.int32), "labels": np.arange(4, dtype=np.int32) % 3}
         first = session.step(rows, length=11)
