@@ -18,7 +18,8 @@ function(snug_precompiled name)
 endfunction()
 
 if(SNUG_FAST_BUILD)
-  add_compile_options($<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)  # for ccache
+  # The first is for ccache. The others: below 1 GB the compiler frees nothing, which took a tenth of its time.
+  add_compile_options("$<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess;--param=ggc-min-expand=1000;--param=ggc-min-heapsize=1000000>")
   snug_precompiled(snug_standard_headers HEADERS ${SNUG_STANDARD_HEADERS} OPTIONS $<$<CONFIG:Release>:-O2>)
   set_target_properties(snug_standard_headers PROPERTIES POSITION_INDEPENDENT_CODE ON)
 endif()
