@@ -42,10 +42,10 @@ class RowFuser {
     if (!is_by_rows(first) || most < 2 || !is_by_rows(first + 1)) return std::nullopt;
     for (int32_t steps = most; steps >= 2; --steps) {
       RowRunBuilder builder(problem_, schedule_, reads_, first);
-      for (int32_t step = 0; step < steps; ++step) {
-        if (!builder.add()) steps = step;
-      }
-      if (steps < 2) break;
+      int32_t added = 0;
+      while (added < steps && builder.add()) ++added;
+      if (added < 2) break;
+      steps = added;
       RowRun run = builder.run();
       if (bytes_of(run) <= most_bytes_) return run;
     }
