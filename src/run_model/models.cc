@@ -29,7 +29,7 @@ Error other_network(const run_model::Model& model, const std::string& why) {
 // Each weight of the model has its place in the session, and there is no place for others.
 void check_network(const run_model::Model& model, const Session& session) {
   std::map<std::string, TensorInfo> places;
-  for (TensorInfo& tensor : session.tensors()) {
+  for (const TensorInfo& tensor : session.tensors()) {
     const bool is_weight =
         tensor.kind != TensorKind::optimizer_state && tensor.kind != TensorKind::scales;
     if (is_weight && !is_adapter_name(tensor.name)) places.emplace(tensor.name, tensor);

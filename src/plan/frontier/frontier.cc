@@ -20,18 +20,23 @@ namespace {
 bool has_sums(const Op& op) { return op.fusion.kind != 0; }
 bool is_by_rows(const Op& op) { return op.rowwise->form.is_given(); }
 
-// Sums of one kernel; one that is no faster any more than a smaller one goes.
+// With sums of one kernel, as far as `most_bytes` permit.
+ScheduledPoint with_sums(const Problem& problem, ScheduledPoint point, int64_t most_bytes) {
+  FusedSchedule found =
+      fuse_steps(problem, point.schedule, analyse(problem, point.schedule), most_bytes);
+  if (found.fused.empty()) return point;
+  ScheduledPoint sums = measured(problem, std::move(found.schedule), std::move(point.strategy),
+                                 std::move(found.fused));
+  SNUG_CHECK(sums.load_bytes <= most_bytes, "fused steps need more than they may");
+  return sums;
+}
+
+// Each within its own load; one that is no faster any more than a smaller one goes.
 std::vector<ScheduledPoint> with_sums(const Problem& problem, std::vector<ScheduledPoint> points) {
   if (std::none_of(problem.ops.begin(), problem.ops.end(), has_sums)) return points;
   for (ScheduledPoint& each : points) {
     const int64_t load_bytes = each.load_bytes;
-    FusedSchedule found =
-        fuse_steps(problem, each.schedule, analyse(problem, each.schedule), load_bytes);
-    if (found.fused.empty()) continue;
-    const Liveness after = analyse(problem, found.schedule, found.fused);
-    SNUG_CHECK(after.load_bytes <= load_bytes, "fused steps need more than they may");
-    each = {std::move(found.schedule), std::move(each.strategy), after.load_bytes, after.seconds,
-            std::move(found.fused)};
+    each = with_sums(problem, std::move(each), load_bytes);
   }
   return front_of(std::move(points));
 }
@@ -56,21 +61,16 @@ std::optional<ScheduledPoint> with_rows(const Problem& problem, const ScheduledP
 
 }  // namespace
 
-ScheduledPoint measured(const Problem& problem, std::vector<OpId> schedule, std::string strategy) {
+ScheduledPoint measured(const Problem& problem, std::vector<OpId> schedule, std::string strategy,
+                        FusedSteps fused) {
   stop_point();
-  const Liveness live = analyse(problem, schedule);
-  return {std::move(schedule), std::move(strategy), live.load_bytes, live.seconds};
+  const Liveness live = analyse(problem, schedule, fused);
+  return {std::move(schedule), std::move(strategy), live.load_bytes, live.seconds,
+          std::move(fused)};
 }
 
 ScheduledPoint fused(const Problem& problem, ScheduledPoint point, int64_t most_bytes) {
-  FusedSchedule found =
-      fuse_steps(problem, point.schedule, analyse(problem, point.schedule), most_bytes);
-  if (!found.fused.empty()) {
-    const Liveness after = analyse(problem, found.schedule, found.fused);
-    SNUG_CHECK(after.load_bytes <= most_bytes, "fused steps need more than they may");
-    point = {std::move(found.schedule), std::move(point.strategy), after.load_bytes, after.seconds,
-             std::move(found.fused)};
-  }
+  point = with_sums(problem, std::move(point), most_bytes);
   std::optional<ScheduledPoint> rows = with_rows(problem, point, most_bytes);
   return rows ? std::move(*rows) : point;
 }

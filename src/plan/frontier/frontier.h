@@ -44,7 +44,7 @@ struct ScheduledPoint {
 };
 
 [[nodiscard]] ScheduledPoint measured(const Problem& problem, std::vector<OpId> schedule,
-                                      std::string strategy);
+                                      std::string strategy, FusedSteps fused = {});
 /// The same steps, fused as far as `most_bytes` permit: what can be fused waits for the next.
 [[nodiscard]] ScheduledPoint fused(const Problem& problem, ScheduledPoint point,
                                    int64_t most_bytes);

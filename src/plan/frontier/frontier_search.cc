@@ -434,11 +434,9 @@ Frontier build_frontier_beside(const Problem& problem, const Problem& model_prob
   validate(problem);
   std::vector<ScheduledPoint> points;
   for (const ScheduledPoint& point : model.points()) {
-    stop_point();
     FusedSchedule steps = added->steps(point);
-    const Liveness live = analyse(problem, steps.schedule, steps.fused);
-    points.push_back({std::move(steps.schedule), point.strategy, live.load_bytes, live.seconds,
-                      std::move(steps.fused)});
+    points.push_back(
+        measured(problem, std::move(steps.schedule), point.strategy, std::move(steps.fused)));
   }
   sort_slowest_first(points);
   return {problem, std::move(points), prompt_update_order(problem), options.placement};
