@@ -306,12 +306,16 @@ Lowered lower_groups(const Graph& graph, OpGroups groups, const Backend& backend
   for (const std::vector<NodeId>& nodes : out.nodes_of_op) {
     plan::Op op = lower_op(graph, nodes, out, pieces, bench);
     ByRows rows = rows_of(graph, nodes, op, out, options, bench);
+    op.rowwise = std::move(rows.op);
+    if (runtime::is_program_by_itself(op, rows.nodes) && rows.saved_seconds > 0) {
+      op.rowwise.own().apart_seconds = op.seconds;
+      op.seconds -= rows.saved_seconds;
+    }
     // Equal ones are one in memory.
     plan::SharedRowwiseOp& alike = rowwise_ops[op.signature];
-    if (*alike != rows.op) alike = std::move(rows.op);
+    if (*alike != *op.rowwise) alike = op.rowwise;
     op.rowwise = alike;
     out.nodes_by_rows.push_back(rows.nodes);
-    if (runtime::is_program_by_itself(op, rows.nodes)) op.seconds -= rows.saved_seconds;
     seconds += op.seconds;
     out.problem.ops.push_back(std::move(op));
   }

@@ -360,23 +360,24 @@ class AddedOps {
   IdVector<StorageId, OpId> maker_;  // of what added ops make
 };
 
-}  // namespace
-
-bool has_same_structure(const Problem& a, const Problem& b) {
-  return a.storages.size() == b.storages.size() && a.keep == b.keep &&
-         std::equal(a.ops.begin(), a.ops.end(), b.ops.begin(), b.ops.end(),
-                    [](const Op& x, const Op& y) {
-                      return x.name == y.name && x.phase == y.phase && x.inputs == y.inputs &&
-                             x.outputs == y.outputs && x.reuses == y.reuses &&
-                             x.may_recompute == y.may_recompute;
-                    });
+// The problem of the level of fusion at which no op is computed by rows with others; nothing where
+// it is that already. What is searched in it is the same at every level.
+std::optional<Problem> without_rows(const Problem& problem) {
+  const auto is_by_rows = [](const Op& op) { return op.rowwise->form.is_given(); };
+  if (std::none_of(problem.ops.begin(), problem.ops.end(), is_by_rows)) return std::nullopt;
+  Problem plain = problem;
+  for (Op& op : plain.ops) {
+    if (op.rowwise->apart_seconds != 0) op.seconds = op.rowwise->apart_seconds;
+    op.rowwise = {};
+  }
+  return plain;
 }
 
-Frontier build_frontier(const Problem& problem, const FrontierOptions& options,
-                        const ShareSink& on_share) {
-  (void)part_of(on_share, "blocks", 0, kBlocksEnd);
-  validate(problem);
-  const OrderedProblem ordered = with_prompt_updates(problem);
+// The front of what is found in the problem with its updates moved; schedules in the ids of the
+// given one.
+std::vector<ScheduledPoint> search_schedules(const Problem& problem, const OrderedProblem& ordered,
+                                             const FrontierOptions& options,
+                                             const ShareSink& on_share) {
   const Workshop shop(ordered.problem);
   std::vector<ScheduledPoint> candidates;
   candidates.push_back(measured(ordered.problem, given_order(ordered.problem), "keep-all"));
@@ -402,7 +403,33 @@ Frontier build_frontier(const Problem& problem, const FrontierOptions& options,
   std::vector<ScheduledPoint> front;
   for (const ScheduledPoint& point : front_of(std::move(candidates)))
     front.push_back(in_given_ids(point));
-  front = with_room(without_twins(front_of(std::move(front))), std::move(roomy));
+  return with_room(without_twins(front_of(std::move(front))), std::move(roomy));
+}
+
+}  // namespace
+
+bool has_same_structure(const Problem& a, const Problem& b) {
+  return a.storages.size() == b.storages.size() && a.keep == b.keep &&
+         std::equal(a.ops.begin(), a.ops.end(), b.ops.begin(), b.ops.end(),
+                    [](const Op& x, const Op& y) {
+                      return x.name == y.name && x.phase == y.phase && x.inputs == y.inputs &&
+                             x.outputs == y.outputs && x.reuses == y.reuses &&
+                             x.may_recompute == y.may_recompute;
+                    });
+}
+
+Frontier build_frontier(const Problem& problem, const FrontierOptions& options,
+                        const ShareSink& on_share) {
+  (void)part_of(on_share, "blocks", 0, kBlocksEnd);
+  validate(problem);
+  const std::optional<Problem> plain = without_rows(problem);
+  const Problem& searched = plain ? *plain : problem;
+  const OrderedProblem ordered = with_prompt_updates(searched);
+  std::vector<ScheduledPoint> front = search_schedules(searched, ordered, options, on_share);
+  if (plain) {
+    for (ScheduledPoint& each : front)
+      each = measured(problem, std::move(each.schedule), std::move(each.strategy));
+  }
   return {problem, with_and_without_rows(problem, std::move(front)), ordered.original,
           options.placement};
 }

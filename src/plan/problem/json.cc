@@ -65,11 +65,11 @@ Phase phase_from(const io::JsonValue& value) {
 }
 
 Json rowwise_json(const RowwiseOp& op) {
-  return {{"rows", op.form.grid.rows},        {"step", op.form.grid.step},
-          {"grain", op.form.grid.grain},      {"inputs", op.form.inputs},
-          {"outputs", op.form.outputs},       {"scratch_bytes", op.form.scratch_bytes},
-          {"threads", op.form.threads},       {"has_head", op.has_head},
-          {"saved_seconds", op.saved_seconds}};
+  return {{"rows", op.form.grid.rows},         {"step", op.form.grid.step},
+          {"grain", op.form.grid.grain},       {"inputs", op.form.inputs},
+          {"outputs", op.form.outputs},        {"scratch_bytes", op.form.scratch_bytes},
+          {"threads", op.form.threads},        {"has_head", op.has_head},
+          {"saved_seconds", op.saved_seconds}, {"apart_seconds", op.apart_seconds}};
 }
 
 RowwiseOp rowwise_from(const io::JsonValue& json) {
@@ -81,7 +81,8 @@ RowwiseOp rowwise_from(const io::JsonValue& json) {
                    .scratch_bytes = json.get_int("scratch_bytes"),
                    .threads = number_at(json, "threads")},
           .has_head = json.get_bool("has_head"),
-          .saved_seconds = json.get_double("saved_seconds")};
+          .saved_seconds = json.get_double("saved_seconds"),
+          .apart_seconds = json.get_double("apart_seconds", 0)};
 }
 
 }  // namespace

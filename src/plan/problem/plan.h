@@ -67,6 +67,9 @@ struct RowwiseOp {
   /// program, and what it makes is in memory.
   bool has_head = false;
   double saved_seconds = 0;  // of the op's, where none of its operands by rows is in memory
+  /// What the op takes where each of its nodes runs by itself, where that is more than Op::seconds.
+  /// Schedules are searched with it, so that they are the same at every level of fusion.
+  double apart_seconds = 0;
   bool operator==(const RowwiseOp&) const = default;
 };
 

@@ -98,6 +98,9 @@ void validate_rowwise(const Problem& problem, const Op& op) {
   const double saved = op.rowwise->saved_seconds;
   if (!std::isfinite(saved) || saved < 0 || saved > op.seconds)
     reject(op.name, "saves a time that it does not take");
+  const double apart = op.rowwise->apart_seconds;
+  if (!std::isfinite(apart) || (apart != 0 && apart < op.seconds))
+    reject(op.name, "takes less time where its nodes run by themselves");
   validate_bytes(problem, op.name + " (scratch, by rows)", form.scratch_bytes);
 }
 
