@@ -117,6 +117,11 @@ class FilledRows final : public RowSource {
     if (found == total_weights_.end()) return std::nullopt;
     return found->second;
   }
+  [[nodiscard]] std::vector<std::string> total_weight_inputs() const override {
+    std::vector<std::string> names;
+    for (const auto& [name, weight] : total_weights_) names.push_back(name);
+    return names;
+  }
 
  private:
   const snug_data& data_;

@@ -50,7 +50,7 @@ NAMES = {
     "SessionOptions": "snug.Session", "StepOptions": "snug.Session.step", "OutputRows": "snug.Session.evaluate", "OutputSink": "snug.Session.evaluate",
     "TensorKind": "snug.TensorInfo", "Rows": "snug.Session.step", "Rows::add": "snug.Session.step", "Rows::rows": "snug.Session.step",
     "Rows::length": "snug.Session.step", "Rows::has": "snug.Session.step", "Rows::columns": "snug.Session.step", "Rows::fill": "snug.Session.step",
-    "RowSource::has": "snug.RowSource.columns", "RowSource::total_weight": "snug.RowSource.total_weights", "RowSlot::values": "snug.RowSlot",
+    "RowSource::has": "snug.RowSource.columns", "RowSource::total_weight": "snug.RowSource.total_weights", "RowSource::total_weight_inputs": "snug.RowSource.total_weights", "RowSlot::values": "snug.RowSlot",
     "Machine::threads": "snug.Machine", "Machine::backend": "snug.Machine", "load_weights": "snug.Session.load_weights",
     "TensorInfo::is_weight": "snug.TensorInfo.kind", "TensorInfo::is_coded": "snug.TensorInfo.dtype", "TensorInfo::is_frozen_code": "snug.TensorInfo.is_trained",
     "CustomOp": "snug.Op", "OpCall": "snug.op", "OpCall::input": "snug.op", "OpCall::output": "snug.op", "GradientCall": "snug.Op.gradient",

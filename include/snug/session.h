@@ -141,6 +141,9 @@ class RowSource {
   [[nodiscard]] virtual std::optional<double> total_weight(const std::string& /*input*/) const {
     return std::nullopt;
   }
+  /// The inputs whose total weight it knows, where it can say so: one that weighs no mean is an
+  /// error.
+  [[nodiscard]] virtual std::vector<std::string> total_weight_inputs() const { return {}; }
 };
 
 /// Rows in your own memory, column by column. Refers to it.

@@ -3,8 +3,12 @@ from __future__ import annotations
 
 import html
 import os
+import pathlib
+import tempfile
 from collections.abc import Callable, Mapping
 from typing import Any
+
+from ._errors import Error
 
 
 class Plan:
@@ -16,6 +20,31 @@ class Plan:
         self._text = answer["text"]
         self._save = save
         self._page = page
+
+    def __getstate__(self) -> dict[str, Any]:
+        """With its page and its file, which are made for it: another process may know neither the run nor this machine's speed."""
+        with tempfile.TemporaryDirectory(prefix="snug-plan-") as folder:
+            path = pathlib.Path(folder, "plan")
+            try:
+                self._save(str(path))
+                file: bytes | Error = path.read_bytes()
+            except Error as error:  # what cannot be written here cannot there
+                file = error
+        return {"fields": self._fields, "text": self._text, "file": file, "page": self._page()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        def save(path: str) -> None:
+            if isinstance(state["file"], Error):
+                raise state["file"]
+            pathlib.Path(path).write_bytes(state["file"])
+
+        self._fields, self._text, self._save, self._page = state["fields"], state["text"], save, lambda: state["page"]
+
+    def __copy__(self) -> Plan:
+        return self
+
+    def __deepcopy__(self, _memo: Any) -> Plan:
+        return self
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name not in self._fields:

@@ -2,6 +2,7 @@
 """Rows into a session and outputs out of it: arrays where they are, or a source that writes rows where they are asked for."""
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -9,7 +10,7 @@ from . import _callbacks
 from ._arrays import array_at, copy_of, described, elements_of, shape_of
 from ._config import json_of
 from ._errors import Error
-from ._native import Data, Fill, Handle, Sink, do
+from ._native import Data, Fill, Handle, Sink
 
 Lengths = int | Mapping[str, int]
 
@@ -83,18 +84,25 @@ def data_of(rows: Any, length: Lengths | None, options: dict[str, str], handle: 
 
 
 def _take_source(rows: RowSource, data: Data, options: dict[str, str], handle: Handle) -> Any:
-    data.rows = rows.rows
+    data.rows = _count_of(rows.rows)
     named = dict.fromkeys(rows.columns or ())
     data.arrays, kept = described({name: _NO_ELEMENTS for name in named})
     data.array_count = len(named)
     data.fill = Fill(lambda _context, slots, count: _filled(rows, slots, count, handle))
     weights = dict(rows.total_weights)
-    for name in weights:
-        if not do(handle, "has_input", {".input": str(name)}):
-            raise Error("bad_data", "total_weights", f"the network has no input '{name}'", "give the inputs that weigh a mean")
     if weights:
         options[".total_weights"] = json_of("total_weights", weights)
     return kept
+
+
+def _count_of(rows: Any) -> int:
+    try:
+        count = operator.index(rows)
+    except TypeError:
+        raise TypeError(f"rows of a row source is a whole number, not a {type(rows).__name__}") from None
+    if not 0 < count < 1 << 63:
+        raise Error("bad_data", "rows", f"a row source has {count} rows", "give it a number from 1 to 2^63 - 1")
+    return count
 
 
 def sink_of(sink: Callable[[int, dict[str, Any]], Any] | None) -> Any:
@@ -102,6 +110,27 @@ def sink_of(sink: Callable[[int, dict[str, Any]], Any] | None) -> Any:
     if sink is None:
         return Sink(_heard)
     return Sink(lambda _context, first_row, arrays, count: _sunk(sink, first_row, arrays, count))
+
+
+# What stands in a slot before it is written, so that what was there before is never trained on: a NaN of no calculation, and a
+# number near the end of i32. Truth values have none such, and are False.
+_UNWRITTEN = 0x7FE5A5A5
+
+
+def _mark_unwritten(slot: RowSlot) -> None:
+    if slot.values.dtype.kind == "b":
+        slot.values.fill(False)
+    else:
+        slot.values.view("i4").fill(_UNWRITTEN)
+
+
+def _require_written(slot: RowSlot) -> None:
+    if slot.values.dtype.kind == "b":
+        return
+    unwritten = slot.values.view("i4") == _UNWRITTEN
+    if unwritten.any():
+        row = slot.first_row + int(unwritten.reshape(len(unwritten), -1).any(axis=1).argmax())
+        raise Error("bad_data", slot.input, f"row {row} (from 0) was not written, or not all of it", "write all of slot.values in fill: slot.values[...] = rows")
 
 
 class _NoElements(NamedTuple):
@@ -132,11 +161,16 @@ def _sunk(sink: Callable[[int, dict[str, Any]], Any], first_row: int, arrays: An
 
 def _filled(rows: RowSource, slots: Any, count: int, handle: Handle) -> int:
     try:
+        given = [
+            RowSlot(slot.array.name.decode(), array_at(slot.array.data, slot.array.dtype.decode(), shape_of(slot.array), handle, is_written=True),
+                    slot.first_row, None if slot.length is None else slot.length.decode(), slot.padding)
+            for slot in (slots[i] for i in range(count))]
+        for slot in given:
+            _mark_unwritten(slot)
         with _callbacks.interruptible:
-            rows.fill_all([
-                RowSlot(slot.array.name.decode(), array_at(slot.array.data, slot.array.dtype.decode(), shape_of(slot.array), handle, is_written=True),
-                        slot.first_row, None if slot.length is None else slot.length.decode(), slot.padding)
-                for slot in (slots[i] for i in range(count))])
+            rows.fill_all(given)
+        for slot in given:
+            _require_written(slot)
         return 0
     except BaseException as error:  # noqa: BLE001: nothing may leave through C
         return _callbacks.failed(error)

@@ -7,6 +7,7 @@ import contextlib
 import json
 import math
 import os
+import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -15,6 +16,9 @@ from . import _arrow
 from ._columns import columns_to_write, refuse_twice
 from ._config import FILE_KEYS
 from ._errors import DoesNotFit, Error
+
+_FOLDER_PREFIX = "snug-rows-"
+_EARLIER_FILE = re.compile(rf"""[^\s'"]*/{_FOLDER_PREFIX}[^/]+/(?:{"|".join(FILE_KEYS)})\.(?:jsonl|arrow)""")
 
 
 def _is_file(value: Any) -> bool:
@@ -89,24 +93,49 @@ def _write_columns(key: str, value: Any, path: str, keys: Mapping[str, Any] | No
         raise Error("bad_data", key, "has no rows")
 
 
+class Files:
+    """Rows in memory as files, for the time of a call: the keys with files in their place, and what people are told of them."""
+
+    def __init__(self, keys: dict[str, Any], written: Mapping[str, str]) -> None:
+        self.keys = keys
+        self._written = written
+
+    def named(self, text: str) -> str:
+        """A file that only this call knows is called by its key; one of an earlier call, which a checkpoint remembers, is gone."""
+        for key, path in self._written.items():
+            text = text.replace(path, key)
+        return _EARLIER_FILE.sub("earlier rows in memory", text)
+
+    def told(self, value: Any) -> Any:
+        """The same in what a callback is given."""
+        if isinstance(value, str):
+            return self.named(value)
+        if isinstance(value, Mapping):
+            return {name: self.named(each) if isinstance(each, str) else each for name, each in value.items()}
+        return value
+
+    def name_in(self, error: Error) -> None:
+        error.args = tuple(self.told(each) for each in error.args)
+        error.where, error.message, error.hint = self.named(error.where), self.named(error.message), self.named(error.hint)
+        if isinstance(error, DoesNotFit):
+            error.proof = self.named(error.proof)
+
+
 @contextlib.contextmanager
-def with_files(keys: Mapping[str, Any], *, keys_are_all: bool = True) -> Iterator[dict[str, Any]]:
-    """The keys with files in the place of rows, which are gone afterwards; errors name the key in the place of such a file.
-    `keys_are_all`: there is no file of more keys."""
+def with_files(keys: Mapping[str, Any], *, keys_are_all: bool = True) -> Iterator[Files]:
+    """The files are gone afterwards. `keys_are_all`: there is no file of more keys."""
     given = dict(keys)
     known = keys if keys_are_all else None
     held = [key for key in FILE_KEYS if given.get(key) is not None and not _is_file(given[key])]
     for key in FILE_KEYS:
         _refuse_commas(key, given.get(key))
     for key in held:
-        if (files := _arrow.files_of(given[key])) is not None:
-            given[key] = files
+        if (lying := _arrow.files_of(given[key])) is not None:
+            given[key] = lying
     written = [key for key in held if given[key] is keys[key]]
-    if not written:
-        yield given
-        return
-    with tempfile.TemporaryDirectory(prefix="snug-rows-") as folder:
-        paths = {}
+    with contextlib.ExitStack() as kept:
+        paths: dict[str, str] = {}
+        folder = kept.enter_context(tempfile.TemporaryDirectory(prefix=_FOLDER_PREFIX)) if written else ""
         for key in written:
             is_arrow = _arrow.is_columns(given[key])
             paths[key] = os.path.join(folder, f"{key}.arrow" if is_arrow else f"{key}.jsonl")
@@ -116,21 +145,9 @@ def with_files(keys: Mapping[str, Any], *, keys_are_all: bool = True) -> Iterato
                 with open(paths[key], "w", encoding="utf-8") as file:
                     _write(key, given[key], file, known)
             given[key] = paths[key]
+        files = Files(given, paths)
         try:
-            yield given
+            yield files
         except Error as error:
-            _name_keys(error, paths)
+            files.name_in(error)
             raise
-
-
-def _name_keys(error: Error, paths: Mapping[str, str]) -> None:
-    """A file that only this call knows is called by its key."""
-    def named(text: str) -> str:
-        for key, path in paths.items():
-            text = text.replace(path, key)
-        return text
-
-    error.args = tuple(named(each) if isinstance(each, str) else each for each in error.args)
-    error.where, error.message, error.hint = named(error.where), named(error.message), named(error.hint)
-    if isinstance(error, DoesNotFit):
-        error.proof = named(error.proof)

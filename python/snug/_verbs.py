@@ -18,16 +18,15 @@ _Call = Callable[..., Any] | None
 
 
 def _with_config(verb: str, config: Config, keys: Mapping[str, Any], options: Mapping[str, Any], reporter: Callable[[str, Any], None]) -> Any:
-    """Runs a verb that takes a configuration. Its memory is the process's, with what the process has now."""
+    """Runs a verb that takes a configuration. Its memory is the process's, with what the process has now (option `host_bytes`: had)."""
     if isinstance(config, Mapping):
         config, keys = None, {**config, **keys}
-    with with_files(keys, keys_are_all=config is None) as given_keys:
-        given = options_of(config, given_keys)
-        given[".host_bytes"] = str(host_bytes())
-        for name, value in options.items():
+    with with_files(keys, keys_are_all=config is None) as files:
+        given = options_of(config, files.keys)
+        for name, value in {"host_bytes": host_bytes(), **options}.items():
             if value:
                 given["." + name] = text_of(name, value)
-        return call(verb, given, reporter)
+        return call(verb, given, lambda kind, value: reporter(kind, files.told(value)))
 
 
 def _run(verb: str, config: Config, keys: Mapping[str, Any], options: Mapping[str, Any], progress: bool | None, **callbacks: _Call) -> Any:
@@ -44,10 +43,12 @@ def plan(config: Config = None, *, replay: str | os.PathLike[str] | None = None,
     Raises DoesNotFit with the proof, the smallest budget that works and the cheapest ways to fit.
     """
 
-    def again(**options: Any) -> Any:
-        return _with_config("plan", config, keys, {"plan": replay, **options}, lambda kind, value: None)
+    given = {"plan": replay, "host_bytes": host_bytes()}
 
-    answer = _run("plan", config, keys, {"plan": replay}, progress, message=on_message)
+    def again(**options: Any) -> Any:
+        return _with_config("plan", config, keys, {**given, **options}, lambda kind, value: None)
+
+    answer = _run("plan", config, keys, given, progress, message=on_message)
     return Plan(answer, save=lambda file: again(save_plan=file), page=lambda: again(html=True)["html"])
 
 

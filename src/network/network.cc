@@ -26,6 +26,22 @@ constexpr int64_t kListed = 4;
   throw Error(ErrorCode::invalid_graph, network.name(), what, hint);
 }
 
+bool is_number(const Graph& graph, ValueId id) {
+  const NodeId producer = graph.value(id).producer;
+  return producer != kNone && *graph.node(producer).op->name == "fill";
+}
+
+// The operands in which a node is linear; none where it is not.
+std::vector<ValueId> linear_operands(const Graph& graph, const Node& node) {
+  static const std::set<std::string> sums = {"add", "sub", "neg", "scale"};
+  const std::string& op = *node.op->name;
+  const auto& inputs = node.inputs;
+  if (sums.count(op) != 0) return {inputs.begin(), inputs.end()};
+  if ((op == "mul" || op == "div") && is_number(graph, inputs[1])) return {inputs[0]};
+  if (op == "mul" && is_number(graph, inputs[0])) return {inputs[1]};
+  return {};
+}
+
 // Parts of the global mean may be added up over micro-batches only as long as they enter the loss
 // linearly.
 void check_linear(const Network& network, const Graph& graph, ValueId loss,
@@ -37,15 +53,16 @@ void check_linear(const Network& network, const Graph& graph, ValueId loss,
     open.pop_back();
     if (parts.count(id) != 0) continue;
     const NodeId producer = graph.value(id).producer;
-    static const std::set<std::string> linear = {"add", "sub", "neg", "scale"};
-    if (producer == kNone || linear.count(*graph.node(producer).op->name) == 0) {
+    const std::vector<ValueId> operands =
+        producer == kNone ? std::vector<ValueId>() : linear_operands(graph, graph.node(producer));
+    if (operands.empty()) {
       fail(network,
            "the loss is not a sum of means times constants: it has " +
                (producer == kNone ? "'" + graph.value(id).name + "'" : describe(graph, producer)),
            "minimize what weighted_mean, cross_entropy or mean_squared_error give, added up and "
            "times numbers");
     }
-    for (const ValueId input : graph.node(producer).inputs) open.push_back(input);
+    open.insert(open.end(), operands.begin(), operands.end());
   }
 }
 

@@ -163,6 +163,13 @@ void Feeder::check_source() const {
       throw Error(ErrorCode::bad_data, column, "the network has no input of this name",
                   "omit it, or give it to input()");
   }
+  for (const std::string& input : source_->total_weight_inputs()) {
+    if (std::ranges::find(facts_.means, input, &network::MeanTotal::weights) == facts_.means.end())
+      throw Error(ErrorCode::bad_data, input,
+                  "the rows say its total weight, but it weighs no mean",
+                  "omit it: total weights are those of inputs that weighted_mean or cross_entropy "
+                  "are weighed by");
+  }
 }
 
 bool Feeder::is_read(const Input& input) const {

@@ -65,6 +65,10 @@ Machine::Machine(int64_t threads, const std::string& profile_folder,
     throw Error(ErrorCode::bad_config, "threads",
                 std::to_string(threads) + " is not within [0, 1024]", "give 0 for every core");
   const int own = threads_of(threads);
+  if (own > available_threads() && on_message)
+    on_message("threads is " + std::to_string(own) + ", and this process may use " +
+               std::to_string(available_threads()) +
+               " at once: threads that wait for one another make steps slower");
   MachineProfile profile = profile_of(own, profile_folder, before_measuring, on_message);
   const MachineLimits limits = limits_of(profile);
   impl_ = std::make_shared<const Impl>(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Saving a session and going on with it. session.json holds the counts, the micro-batch and every
-// option that decides the result (spec::Field::is_saved).
+// Saving a session and going on with it. session.json holds the counts, the micro-batch, every
+// option that decides the result (spec::Field::is_saved) and what the network is made of.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
@@ -38,7 +38,8 @@ struct Saved {
   UpdateCounts counts;
   std::optional<LossScale> loss_scale = std::nullopt;  // where it is dynamic
   std::optional<InstructionSet> instruction_set = std::nullopt;
-  DrawNumbering draw_numbering = DrawNumbering::building;  // before it was said
+  DrawNumbering draw_numbering = DrawNumbering::building;           // before it was said
+  std::optional<session::NetworkIdentity> identity = std::nullopt;  // none: before it was said
 };
 
 constexpr const char* kByOperands = "operands";
@@ -50,6 +51,23 @@ DrawNumbering numbering_of(const io::JsonValue& state) {
   if (name != kByOperands && name != kByBuilding)
     state.at("draw_numbering").fail("is '" + name + "', neither operands nor building");
   return name == kByOperands ? DrawNumbering::operands : DrawNumbering::building;
+}
+
+session::NetworkIdentity identity_in(const io::JsonValue& state) {
+  session::NetworkIdentity found{.ops = {}, .sha256 = state.get_string("sha256")};
+  const io::JsonValue ops = state.at("ops");
+  for (const std::string& name : ops.keys()) found.ops[name] = ops.at(name).as_int(1);
+  return found;
+}
+
+void check_network(const session::NetworkIdentity& then, const session::NetworkIdentity& now) {
+  const std::string difference = session::difference(then, now);
+  if (difference.empty()) return;
+  throw Error(
+      ErrorCode::bad_config, "network",
+      "it is not the network that the session was saved with: " + difference,
+      "resume with the network that was saved; to train this one from those weights, open a "
+      "session and write them");
 }
 
 void check_options(const io::JsonValue& then, const TrainSpec& now) {
@@ -95,6 +113,7 @@ Saved read_state(const std::string& path, const std::string& network,
                         .overflows = scale.at("overflows").as_int(0)};
   }
   saved.draw_numbering = numbering_of(state);
+  if (state.has("identity")) saved.identity = identity_in(state.at("identity"));
   if (state.has("instruction_set")) {
     const std::string name = state.get_string("instruction_set");
     saved.instruction_set = find_instruction_set(name);
@@ -168,6 +187,8 @@ void Session::save(const std::string& folder) {
   Json state = {
       {"format", kFormat},
       {"network", it.planned->name},
+      {"identity",
+       {{"sha256", it.planned->identity.sha256}, {"ops", Json(it.planned->identity.ops)}}},
       {"updates", it.counts.drawn},
       {"schedule_step", it.counts.schedule},
       {"optimizer_step", it.counts.optimizer},
@@ -201,6 +222,7 @@ Session Session::resume(const Network& network, const std::string& folder,
   own.has_initial_values = false;
   own.draw_numbering = saved.draw_numbering;
   Session session(Impl::open(session::make_plan(network, {.options = own}, saved.micro_batch)));
+  if (saved.identity) check_network(*saved.identity, session.impl_->planned->identity);
   load(folder + "/model.safetensors", true, session);
   load(folder + "/optimizer.safetensors", false, session);
   session.require_finite(folder);

@@ -211,6 +211,11 @@ SessionPlan::Impl::Impl(const Network& network, const session::RunSession& sessi
   }
   plan = session::planned(network, def, session, resolved, micro_batch, *machine.impl().backend,
                           records);
+  if (!options.only_evaluation)
+    identity = session::identity_of(
+        def, {.rows = plan.micro_batch,
+              .lengths = options.lengths.empty() ? Lengths() : options.lengths.back(),
+              .training = true});
   plan.report.model = name;
   plan.report.precision = session::precision_text(options);
   plan.report.instruction_set = to_string(instruction_set());

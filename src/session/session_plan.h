@@ -10,6 +10,7 @@
 #include "choose/choose.h"
 #include "network/facts.h"
 #include "session/machine.h"
+#include "session/network_identity.h"
 #include "session/resolve.h"
 #include "session/run_session.h"
 #include "session/update.h"
@@ -51,6 +52,7 @@ struct SessionPlan::Impl {
   session::UpdateRule rule;
   std::set<std::string> trained;  // names of parameters
   choose::RunPlan plan;
+  session::NetworkIdentity identity;  // of what trains
   mutable std::atomic<bool> is_block_leased = false;
 };
 

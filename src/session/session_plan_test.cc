@@ -390,7 +390,9 @@ class Together final : public RowSource {
   [[nodiscard]] std::optional<double> total_weight(const std::string& input) const override {
     return input == "label" ? std::optional<double>(weight) : std::nullopt;
   }
+  [[nodiscard]] std::vector<std::string> total_weight_inputs() const override { return weighed; }
   double weight = kRows;
+  std::vector<std::string> weighed = {"label"};
   mutable int calls = 0;
   mutable size_t most = 0;
 
@@ -409,6 +411,10 @@ TEST(Session, sources_may_fill_all_inputs_at_once_and_know_their_weight) {
   EXPECT_EQ(rows.most, 2u);
   rows.weight = 0;
   (void)refusal([&] { (void)session.step(rows); }, ErrorCode::bad_data);
+  rows.weight = kRows;
+  rows.weighed = {"label", "x"};
+  EXPECT_NE(refusal([&] { (void)session.step(rows); }, ErrorCode::bad_data).find("weighs no mean"),
+            std::string::npos);
 }
 
 TEST(Session, tensors_are_known_without_a_plan) {

@@ -436,6 +436,11 @@ TEST(Session, a_network_that_contradicts_itself_is_refused_by_name) {
             }).find("not a sum of means"),
             std::string::npos);
   EXPECT_NE(refused([&](NetworkBuilder& b) {
+              const Tensor mean = b.weighted_mean(linear(b, "in", x(b), 2));
+              b.minimize(fill(b, 2, {}) / mean);
+            }).find("not a sum of means"),
+            std::string::npos);
+  EXPECT_NE(refused([&](NetworkBuilder& b) {
               b.minimize(b.weighted_mean(linear(b, b.training() ? "in" : "out", x(b), 2)));
             }).find("evaluation only"),
             std::string::npos);

@@ -97,7 +97,7 @@ void check_best_step(const RunConfig& before, int64_t batches, const RunFolder& 
               file == before
                   ? "the rows or their tokens changed since the checkpoint was made"
                   : "the rows or their tokens are not those that the run began with, of " + before,
-              (file == before ? "restore the file" : "give that") +
+              (file == before ? "restore the file" : "give those rows") +
                   std::string(", or train into another output_dir"));
 }
 

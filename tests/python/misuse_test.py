@@ -188,6 +188,13 @@ class Misuse(unittest.TestCase):
                 if self._fill:
                     self._fill(slot)
 
+        class Silent(Some):
+            """Writes what `_written` says of a slot."""
+            _written = 0
+
+            def fill(self, slot):
+                slot.values[: self._written] = 1
+
         self.refuse([
             ("bad_data", "cannot be read", step(with_x(np.zeros((ROWS, WIDTH), "M8[s]")))), ("bad_data", "masked", step(with_x(np.ma.masked_less(good, 1)))),
             ("bad_data", "masked", lambda: session.write("out.weight", np.ma.masked_less(np.ones((1, WIDTH), np.float32), 2))),
@@ -214,8 +221,9 @@ class Misuse(unittest.TestCase):
             ("bad_config", "no length", step(rows(), length="x")), ("bad_config", "no JSON", step(rows(), length=object())), ("bad_config", "learning_rate", step(rows(), learning_rate=-1)),
             ("bad_config", "learning_rate", step(rows(), learning_rate=NAN)), (TypeError, "learning_rate is a number", step(rows(), learning_rate="fast")), (TypeError, "learning_rate is a number", step(rows(), learning_rate=[])),
             ("bad_config", "only_gradients", lambda: session.gradients(rows())), (TypeError, "not callable", lambda: session.evaluate(rows(), 3)), (TypeError, "not callable", lambda: session.predict(rows(), 3)),
-            ("bad_data", "no input 'weight'", step(Some(total_weights={"weight": 6.0}))), (NotImplementedError, "rows", step(NoRows())), ("bad_data", "t", step(Some(columns=["x"]))), ("bad_data", "y", step(Some(columns=["x", "t", "y"]))), ("bad_data", "", step(Some(rows=0))),
+            *[("bad_data", "weighs no mean", step(Some(total_weights={name: 6.0}))) for name in ("weight", "x")], (NotImplementedError, "rows", step(NoRows())), ("bad_data", "t", step(Some(columns=["x"]))), ("bad_data", "y", step(Some(columns=["x", "t", "y"]))), ("bad_data", "", step(Some(rows=0))),
             ("bad_data", "", step(Some(rows=-1))), (TypeError, "", step(Some(rows="six"))), ("bad_data", "the programs have none", step(Some(length=3))), ("bad_data", "says how long", step(Some(), length=3)), ("bad_config", "3 is no text", step(Some(columns=[3]))),
+            ("bad_data", "from 1 to 2^63 - 1", step(Some(rows=2**70))), ("bad_data", "[x] row 0 (from 0) was not written", step(Silent())), ("bad_data", "[x] row 2 (from 0) was not written", step(type("Part", (Silent,), {"_written": 2})())),
             (ValueError, "could not broadcast", step(Some(fill=lambda slot: slot.values.__setitem__(..., np.ones((2, 9)))))), (RecursionError, "", step(Some(fill=lambda slot: (lambda f: f(f))(lambda f: f(f))))),
             ("bad_config", "no tensor", lambda: session.read("no.such")), ("bad_config", "no tensor", lambda: session.view("no.such")), ("bad_config", "no tensor", lambda: session.write("no", good)),
             ("bad_config", "no tensor", lambda: session.initialize("no")), ("bad_config", "no tensor", lambda: session.read(3)),

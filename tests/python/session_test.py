@@ -5,6 +5,7 @@ import gc
 import mmap
 import os
 import pathlib
+import pickle
 import re
 import signal
 import subprocess
@@ -50,6 +51,19 @@ class Sessions(unittest.TestCase):
         some = snug.gradients(digits, ["out.*"], "speed", **OPTIONS).gradients(batch())
         self.assertEqual(set(some.of), {"out.weight", "out.bias"})
         np.testing.assert_array_equal(some.of["out.weight"], found.of["out.weight"])
+
+    def test_a_loss_times_and_divided_by_numbers(self):
+        def gradients(change):
+            def build(b):
+                y = linear("out", b.input("x", [WIDTH]), 2)
+                b.minimize(change(b.weighted_mean(y * y), b))
+            return snug.Session(snug.Network("scaled", build), **{**OPTIONS, "micro_batch_size": 4}, only_gradients=True).gradients({"x": batch()["x"]})
+
+        whole = gradients(lambda loss, b: loss)
+        for name, change in {"/": lambda loss, b: loss / 4, "* fill": lambda loss, b: loss * b.fill(0.25), "fill *": lambda loss, b: b.fill(0.25) * loss}.items():
+            quarter = gradients(change)
+            self.assertEqual(quarter.loss * 4, whole.loss, name)
+            np.testing.assert_array_equal(quarter.of["out.weight"] * 4, whole.of["out.weight"], name)
 
     def test_save_and_resume_to_the_same_bits(self):
         options = dict(OPTIONS, optim="adamw", weight_decay=0.1, max_grad_norm=1, lr_scheduler_type="linear", max_steps=9, warmup_steps=2)
@@ -137,6 +151,9 @@ class Sessions(unittest.TestCase):
         self.assertEqual(replayed.step(batch()).loss, snug.Session(plan).step(batch()).loss)
         self.assertGreater(plan.summands(), 0)
         self.assertEqual(plan.report.arena_bytes, first.plan.arena_bytes)
+        there = pickle.loads(pickle.dumps(first.plan))
+        self.assertEqual((there.to_dict(), there.to_html()), (first.plan.to_dict(), first.plan.to_html()))
+        refused(self, "unsupported", "SessionPlan(network, ...).save(file)", lambda: there.save(self.folder / "unsaved"))
         report = snug.plan_network(digits, **OPTIONS)
         self.assertTrue(report._repr_html_().startswith("<iframe srcdoc="))
         report.save(self.folder / "again")

@@ -1,4 +1,5 @@
 """The verbs in Python beside the program: the same files, bits and words; rows from memory; what stops a run."""
+import copy
 import datetime
 import hashlib
 import html
@@ -83,6 +84,11 @@ class Verbs(unittest.TestCase):
         self.assertEqual(snug.plan(keys, memory="1GiB", replay=file).arena_bytes, ours.arena_bytes)
         with self.assertRaises(AttributeError):
             ours.no_such_field
+        there = pickle.loads(pickle.dumps(ours))
+        self.assertEqual((there.to_dict(), str(there), there.to_html()), (ours.to_dict(), str(ours), ours.to_html()))
+        there.save(self.folder / "there.json")
+        self.assertEqual((self.folder / "there.json").read_bytes(), file.read_bytes())
+        self.assertIs(copy.deepcopy(there), there)
 
     def test_training_gives_the_programs_files_to_the_bit(self):
         done = self.program("train", **TINY, train_file=self.file, output_dir=self.folder / "theirs")
@@ -125,6 +131,17 @@ class Verbs(unittest.TestCase):
             with self.assertRaises(snug.Error) as caught:
                 snug.train(TINY, train_file=rows, output_dir=self.folder / "bad")
             self.assertIn(part, str(caught.exception))
+
+    def test_rows_in_memory_are_called_by_their_key(self):
+        said = []
+        keys = dict(TINY, max_steps=3, train_file=self.rows, output_dir=self.folder / "named")
+        snug.train(keys, on_message=said.append)
+        snug.train(keys, resume=True, on_message=said.append)
+        self.assertIn("the task is classification: what the labels of train_file look like", said)
+        with self.assertRaises(snug.Error) as caught:
+            snug.train(keys, train_file=self.rows[1:], resume=True, on_message=said.append)
+        self.assertIn("[train_file] the rows or their tokens are not those that the run began with, of earlier rows in memory", str(caught.exception))
+        self.assertEqual([text for text in said if "snug-rows" in text], [])
 
     def test_rows_of_other_packages(self):
         wanted = snug.train(TINY, train_file=self.file, output_dir=self.folder / "file")["weights_sha256"]
