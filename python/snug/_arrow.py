@@ -12,6 +12,7 @@ from ._columns import columns_to_write, refuse_twice
 # What is held at a time of what is written.
 _BATCH_ROWS = 1000
 _BATCH_BYTES = 16 << 20
+_SAID = b"huggingface"
 
 
 def is_columns(value: Any) -> bool:
@@ -44,7 +45,22 @@ def files_of(value: Any) -> list[str] | None:
     is_plain = all(os.path.isfile(file) and file.endswith(".arrow") for file in files) and len(set(files)) == len(files)
     if not files or not is_plain or (len(files) > 1 and any(set(file) & set(",*?[") or file != file.strip() for file in files)):
         return None
-    return files
+    # What the file says of its columns (which classes their numbers are) may have changed since.
+    return files if all(_features_in(file, value) == value.features for file in files) else None
+
+
+def _features_in(file: str, like: Any) -> Any:
+    import pyarrow
+
+    with pyarrow.memory_map(file) as source:
+        return type(like.features).from_arrow_schema(pyarrow.ipc.open_stream(source).schema)
+
+
+def _said(value: Any) -> dict[bytes, bytes] | None:
+    """What Hugging Face says of the columns."""
+    schema = value.features.arrow_schema if _is_dataset(value) else value.schema
+    said = (schema.metadata or {}).get(_SAID)
+    return None if said is None else {_SAID: said}
 
 
 def write(key: str, value: Any, path: str, keys: Mapping[str, Any] | None) -> int:
@@ -54,11 +70,12 @@ def write(key: str, value: Any, path: str, keys: Mapping[str, Any] | None) -> in
     names = value.column_names if not _is_dataset(value) else value.format["columns"]
     kept = list(columns_to_write(names, keys))
     refuse_twice(key, kept)
+    said = _said(value)
     count = 0
     writer = None
     with open(path, "wb") as file:
         for batch in _batches(value, kept):
-            plain = pyarrow.table([_plain(column) for column in batch.columns], names=list(batch.column_names))
+            plain = pyarrow.table([_plain(column) for column in batch.columns], names=list(batch.column_names), metadata=said)
             if writer is None:
                 writer = pyarrow.ipc.new_stream(file, plain.schema)
             writer.write_table(plain)

@@ -8,6 +8,7 @@
 #include "base/numbers.h"
 #include "base/utf8.h"
 #include "data/arrow_column.h"
+#include "data/class_names.h"
 #include "data/source.h"
 #include "io/arrow_file.h"
 
@@ -36,6 +37,7 @@ class ArrowReader final : public RowReader {
     if (!schema_.label_column.empty())
       label_ = find(schema_.label_column, "label_column", schema_.needs_label);
     check_label_column();
+    if (label_.column && schema_.class_names) take_class_names();
     if (!schema_.weight_column.empty()) {
       weight_ = find(schema_.weight_column, "weight_column", true);
       require_kind(weight_, weight_.column->is_number(), "numbers");
@@ -121,6 +123,14 @@ class ArrowReader final : public RowReader {
       return;
     }
     require_kind(label_, is_right, "texts, numbers or lists of them");
+  }
+
+  void take_class_names() {
+    const io::ArrowField& field = label_.column->field();
+    const bool has_numbers =
+        field.kind == ArrowKind::integer ||
+        (field.kind == ArrowKind::list && field.children[0].kind == ArrowKind::integer);
+    if (has_numbers) class_names_ = class_names(file_, schema_.label_column);
   }
 
   [[nodiscard]] bool next_batch() {
@@ -236,6 +246,7 @@ class ArrowReader final : public RowReader {
     label.is_number = true;
     if (column.field().kind == ArrowKind::integer) {
       text = column.word(at);
+      if (!class_names_.empty()) name_class(label, text);
       return;
     }
     const double value = column.real(at);
@@ -248,11 +259,30 @@ class ArrowReader final : public RowReader {
     label.has_fraction = label.has_fraction || std::trunc(value) != value;
   }
 
+  // By itself -1 is no label: so datasets keep them back.
+  void name_class(RowLabel& label, std::string& text) const {
+    label.is_number = false;
+    if (text == "-1" && !label.is_list) {
+      text.clear();
+      return;
+    }
+    const std::optional<int64_t> number = number_in<int64_t>(text);
+    if (!number || *number < 0 || *number >= std::ssize(class_names_))
+      throw RowError(ErrorCode::bad_data, place(),
+                     "the label " + text + " is none of the " +
+                         std::to_string(class_names_.size()) + " classes that the column '" +
+                         schema_.label_column + "' names",
+                     "give a number from 0 to " + std::to_string(class_names_.size() - 1) +
+                         ", or set bad_rows to skip");
+    text = class_names_[static_cast<size_t>(*number)];
+  }
+
   io::ArrowFile file_;
   RowSchema schema_;
   BadRowLog& log_;
   std::vector<std::string> columns_;
   Wanted text_, pair_, label_, weight_;
+  std::vector<std::string> class_names_;  // by number; empty: the labels are what they are
   io::ArrowBatch batch_;
   int64_t batch_begin_ = 0;
   int64_t at_ = 0;    // in the batch

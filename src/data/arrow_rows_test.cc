@@ -3,6 +3,7 @@
 // pyarrow's (tools/golden/arrow_rows.py).
 #include <algorithm>
 
+#include "data/class_names.h"
 #include "data/data_testing.h"
 #include "data/row_files.h"
 #include "data/rows.h"
@@ -85,6 +86,48 @@ TEST(Arrow, a_label_or_weight_that_is_NaN_is_not_there) {
                ErrorCode::bad_data, "nan.arrow:2] there is no weight in the column 'weight'");
   expect_error([] { (void)rows_of(golden("nan.arrow"), {.label_column = "inf"}); },
                ErrorCode::bad_data, "nan.arrow:1] the label inf is not finite");
+}
+
+TEST(Arrow, numbers_of_classes_are_read_by_name) {
+  const auto labels_of = [](const std::string& column, bool class_names = true) {
+    std::string said;
+    const bool is_list = column == "tags" || column == "older";
+    const RowSchema schema{.text_column = is_list ? "words" : "text",
+                           .label_column = column,
+                           .text_form = TextForm::any,
+                           .class_names = class_names};
+    for (const Row& row : rows_of(golden("classes.arrow"), schema)) {
+      if (row.label) {
+        EXPECT_EQ(row.label->is_number, !class_names || column == "number");
+      }
+      if (!said.empty()) said += "|";
+      for (const std::string& item : row.label ? row.label->items : std::vector<std::string>{"-"})
+        said += item + ",";
+    }
+    return said;
+  };
+  EXPECT_EQ(labels_of("label"), "it depends,|no,|-,|yes,");
+  EXPECT_EQ(labels_of("label", false), "2,|0,|-1,|1,");
+  EXPECT_EQ(labels_of("number"), "0,|1,|2,|0,");
+  const std::vector<Row> tags =
+      rows_of(golden("classes.arrow"),
+              {.text_column = "words", .label_column = "tags", .text_form = TextForm::any});
+  EXPECT_EQ(tags[0].label->items, (std::vector<std::string>{"yes", "yes"}));
+  EXPECT_FALSE(tags[0].label->is_number);
+  EXPECT_EQ(labels_of("older"), "no,|yes,|it depends,|");
+  expect_error([] { (void)rows_of(golden("wrong_classes.arrow"), {}); }, ErrorCode::bad_data,
+               "the label 3 is none of the 3 classes that the column 'label' names");
+  expect_error([] { (void)rows_of(golden("broken_classes.arrow"), {}); }, ErrorCode::bad_data,
+               "broken_classes.arrow");
+}
+
+TEST(Arrow, files_of_other_classes_are_refused) {
+  const std::string file = golden("classes.arrow");
+  EXPECT_EQ(class_names_of(file, "tags"), (std::vector<std::string>{"no", "yes", "it depends"}));
+  EXPECT_TRUE(class_names_of(file, "number").empty());
+  EXPECT_TRUE(class_names_of("rows.jsonl", "label").empty());
+  expect_error([&] { (void)class_names_of(file + "," + golden("nan.arrow"), "label"); },
+               ErrorCode::bad_data, "none, and no, yes, it depends");
 }
 
 TEST(Arrow, columns_of_other_types_are_refused_by_name) {

@@ -116,6 +116,7 @@ std::string cache_key(const CacheSpec& spec, const BuildHooks& hooks) {
                          std::to_string(spec.max_seq_length) + "," +
                          std::to_string(spec.vocab_size) + "," + std::to_string(spec.width));
   append_field(text, spec.form->name);
+  if (!spec.schema.class_names) append_field(text, "numbers of classes");
   append_field(text, spec.tokenizer_fingerprint);
   if (spec.label_use == LabelUse::known) {
     for (const std::string& name : spec.known_labels.names()) append_field(text, name);

@@ -30,6 +30,7 @@ struct RowSchema {
   char delimiter = 0;           // of .csv and .tsv; 0: found in the header
   bool needs_label = true;      // false: the label column may be absent
   TextForm text_form = TextForm::text;
+  bool class_names = true;  // labels that an Arrow file names are read by name (class_names.h)
   int64_t affordable_bytes = kMaxRowBytes;  // of a row; more is Error{out_of_budget}, never skipped
   bool operator==(const RowSchema&) const = default;
 };

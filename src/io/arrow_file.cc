@@ -21,10 +21,12 @@ constexpr int64_t kMaxMetadataBytes = int64_t{4} << 20;
 constexpr int64_t kMaxBatchRows = int64_t{1} << 40;
 constexpr int kMaxDepth = 32;
 constexpr size_t kMaxFieldsInAll = 16384;
+constexpr size_t kMaxPairs = 1024;
 
 // From Arrow's Message.fbs and Schema.fbs: the places of fields, and the numbers of types.
 constexpr size_t kMessageHeaderType = 1, kMessageHeader = 2, kMessageBodyLength = 3;
-constexpr size_t kSchemaEndianness = 0, kSchemaFields = 1;
+constexpr size_t kSchemaEndianness = 0, kSchemaFields = 1, kSchemaMetadata = 2;
+constexpr size_t kPairKey = 0, kPairValue = 1;
 constexpr size_t kFieldName = 0, kFieldTypeType = 2, kFieldType = 3, kFieldDictionary = 4,
                  kFieldChildren = 5;
 constexpr size_t kBatchLength = 0, kBatchNodes = 1, kBatchBuffers = 2, kBatchCompression = 3,
@@ -251,6 +253,15 @@ void ArrowFile::read_schema() {
   FieldReader reader(file_.path());
   for (const FlatTable& field : schema->tables(kSchemaFields, kMaxFieldsInAll))
     fields_.push_back(reader.read(field, 1));
+  for (const FlatTable& pair : schema->tables(kSchemaMetadata, kMaxPairs))
+    metadata_.emplace_back(pair.text(kPairKey), pair.text(kPairValue));
+}
+
+std::string ArrowFile::metadata(std::string_view key) const {
+  for (const auto& [name, value] : metadata_) {
+    if (name == key) return value;
+  }
+  return {};
 }
 
 bool ArrowFile::next(ArrowBatch& batch) {

@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "io/file.h"
@@ -62,6 +64,8 @@ class ArrowFile {
   [[nodiscard]] const std::vector<ArrowField>& fields() const { return fields_; }
   /// The next batch; false at the end.
   [[nodiscard]] bool next(ArrowBatch& batch);
+  /// What the schema says under this key, beside its columns; empty where it says nothing.
+  [[nodiscard]] std::string metadata(std::string_view key) const;
   [[nodiscard]] const File& file() const { return file_; }
   /// Behind the batch.
   [[nodiscard]] int64_t position() const { return position_; }
@@ -76,6 +80,7 @@ class ArrowFile {
   int64_t total_bytes_ = 0;
   int64_t position_ = 0;
   std::vector<ArrowField> fields_;
+  std::vector<std::pair<std::string, std::string>> metadata_;
 };
 
 /// Whether a file begins as Arrow's do.

@@ -6,6 +6,7 @@
 
 #include "base/shell.h"
 #include "config/option.h"
+#include "data/class_names.h"
 #include "io/file.h"
 #include "io/json_file.h"
 #include "io/json_tree.h"
@@ -303,12 +304,17 @@ data::LabelRule label_rule_of(const RunConfig& config, const Model& model, bool 
   return rule;
 }
 
-/// The order of fresh labels. A trained head has its own.
+/// The order of fresh labels: the key's, else that of the data's classes. A trained head has its
+/// own.
 void take_label_order(const RunConfig& config, Model& model) {
   constexpr const char* kKey = "label_order";
   const std::vector<std::string>& order = config.label_order;
   data::LabelRule& rule = model.label_rule;
-  if (order.empty()) return;
+  if (order.empty()) {
+    // As Hugging Face's datasets number them.
+    if (!rule.is_trained) rule.order = data::class_names_of(config.train_file, config.label_column);
+    return;
+  }
   if (!rule.is_trained) {
     rule.order = order;
     rule.order_key = kKey;

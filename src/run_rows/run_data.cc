@@ -196,6 +196,12 @@ int64_t tokens_around(const Tokenizer& tokenizer, const RunConfig& config,
   return static_cast<int64_t>(encoded.ids.size());
 }
 
+/// The names that labels of these rows may have; empty: any.
+std::vector<std::string> names_before(const FileLabels& labels) {
+  if (labels.use == data::LabelUse::known) return labels.known.names();
+  return labels.rule.is_trained ? labels.rule.model : std::vector<std::string>();
+}
+
 }  // namespace
 
 WorkFolder::WorkFolder(const RunConfig& config) {
@@ -259,6 +265,9 @@ data::TokenCache open_file(const RunConfig& config, const RunOptions& options,
       schema_of(config, options, labels.use != data::LabelUse::ignore, *labels.form, &tokenizer);
   // Weights are of training; evaluation counts every row once.
   if (labels.use == data::LabelUse::find) schema.weight_column = config.weight_column;
+  // A model that calls its classes by number knows no names.
+  const std::vector<std::string> known = names_before(labels);
+  schema.class_names = known.empty() || !data::are_only_ids(known);
   std::string fingerprint = tokenizer.fingerprint();
   if (!schema.text_pair_column.empty() && !tokenizer.has_type_ids()) fingerprint += " of one type";
   const data::CacheSpec spec{.files = data::row_files(file),

@@ -1,5 +1,7 @@
 """Rows of Hugging Face's datasets and of PyArrow's tables: read where they lie, else written by their columns in bounded memory."""
+import json
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -52,7 +54,7 @@ class Datasets(unittest.TestCase):
                 files = _arrow.files_of(rows)
                 self.assertEqual(len(files), count)
                 with _rows.with_files({"train_file": rows}) as given:
-                    self.assertEqual(given["train_file"], files)
+                    self.assertEqual(given.keys["train_file"], files)
                 self.assertEqual(self.weights(rows), wanted)
 
     def test_what_does_not_is_written_as_it_is(self):
@@ -75,8 +77,8 @@ class Datasets(unittest.TestCase):
         rows = pyarrow.Table.from_pylist([dict(row, image=bytes(100)) for row in self.rows])
         for keys, names in (({}, ["text", "label"]), (dict(weight_column="weight"), ["text", "label", "weight"]), (dict(text_column="label", label_column="id"), ["label", "id"])):
             with _rows.with_files({"train_file": rows, **keys}) as given:
-                self.assertEqual(set(pyarrow.ipc.open_stream(given["train_file"]).schema.names), set(names))
-        self.assertFalse(pathlib.Path(given["train_file"]).exists())
+                self.assertEqual(set(pyarrow.ipc.open_stream(given.keys["train_file"]).schema.names), set(names))
+        self.assertFalse(pathlib.Path(given.keys["train_file"]).exists())
         file = self.folder / "run.yaml"
         file.write_text("".join(f"{name}: {value}\n" for name, value in {**TINY, "label_column": "id", "task": "regression"}.items()))
         wanted = self.weights(self.rows, label_column="id", task="regression")
@@ -92,6 +94,58 @@ class Datasets(unittest.TestCase):
             self.assertEqual(self.weights(datasets.Dataset.from_list(rows), task=task), self.weights(rows, task=task))
         words = [dict(text=row["text"].split(), label=["x"] * len(row["text"].split())) for row in self.rows]
         self.assertEqual(self.weights(datasets.Dataset.from_list(words), task="token_classification"), self.weights(words, task="token_classification"))
+
+    def classes(self, names, label=lambda row: row):
+        """The rows with their labels as numbers of these classes."""
+        given = ["animal", "food", "tool"]
+        features = datasets.Features({"text": datasets.Value("string"), "label": datasets.ClassLabel(names=names)})
+        return datasets.Dataset.from_list([dict(text=row["text"], label=label(given.index(row["label"]))) for row in self.rows], features=features)
+
+    def test_classes_keep_their_names_and_numbers(self):
+        names = ["zebra", "ant, small", "cow"]  # in no order
+        rows = self.classes(names)
+        rows.save_to_disk(self.folder / "disk")
+        for name, given in (("memory", rows), ("disk", datasets.load_from_disk(self.folder / "disk")), ("table", rows.data.table)):
+            with self.subTest(name):
+                snug.train(TINY, train_file=given, output_dir=self.folder / name)
+                config = json.loads((self.folder / name / "best/config.json").read_text())
+                self.assertEqual(list(config["id2label"].values()), names)
+        run = dict(model=self.folder / "memory/best", memory="1GiB", threads=1)
+        self.assertIn(snug.predict(run, test_file=rows.remove_columns("label"))[0]["label"], names)
+        wanted = snug.evaluate(run, test_file=rows)
+        # The same labels under other numbers, and as texts.
+        other = self.classes(["cow", "zebra", "ant, small"], lambda i: (i + 1) % 3)
+        self.assertEqual(snug.evaluate(run, test_file=other), wanted)
+        self.assertEqual(snug.evaluate(run, test_file=[dict(row, label=names[row["label"]]) for row in rows]), wanted)
+        with self.assertRaises(snug.Error) as caught:
+            snug.evaluate(run, test_file=self.classes(["left", "right", "up"]))
+        self.assertIn("left, right, up", str(caught.exception))
+        # A file says what its numbers mean, and may be told to mean something else.
+        whole = self.classes(["0", "1", "2"])
+        whole.save_to_disk(self.folder / "numbers")
+        named = datasets.load_from_disk(self.folder / "numbers").cast(rows.features)
+        self.assertEqual(snug.evaluate(run, test_file=named), wanted)
+
+    def test_a_model_whose_classes_have_no_names_takes_numbers(self):
+        rows = self.classes(["zebra", "ant", "cow"])
+        snug.train(TINY, train_file=rows, output_dir=self.folder / "named")
+        shutil.copytree(self.folder / "named/best", self.folder / "nameless")
+        (self.folder / "nameless/.snug.complete").unlink()
+        file = self.folder / "nameless/config.json"
+        config = json.loads(file.read_text())
+        config.update(id2label={str(i): f"LABEL_{i}" for i in range(3)}, label2id={f"LABEL_{i}": i for i in range(3)})
+        file.write_text(json.dumps(config))
+        ours, theirs = (snug.evaluate(model=self.folder / name, test_file=rows, memory="1GiB", threads=1) for name in ("named/best", "nameless"))
+        self.assertEqual((ours["loss"], ours["accuracy"]), (theirs["loss"], theirs["accuracy"]))
+        tuned = snug.train(TINY, model=self.folder / "nameless", vocab_size=None, train_file=rows, output_dir=self.folder / "tuned", validation_split=0.2)
+        self.assertEqual([each["label"] for each in tuned["final_metrics"]["classes"]], ["LABEL_0", "LABEL_1", "LABEL_2"])
+
+    def test_lists_of_classes_are_labels_of_words(self):
+        features = datasets.Features({"tokens": datasets.List(datasets.Value("string")), "ner_tags": datasets.List(datasets.ClassLabel(names=["O", "B-PER", "I-PER"]))})
+        rows = datasets.Dataset.from_list([dict(tokens=["a", "Jo", "Poe"][: 1 + i % 3], ner_tags=[0, 1, 2][: 1 + i % 3]) for i in range(40)], features=features)
+        summary = snug.train(TINY, text_column="tokens", label_column="ner_tags", train_file=rows, output_dir=self.folder / "ner", validation_split=0.2)
+        self.assertEqual(summary["final_metrics"]["span_scheme"], "IOB2")
+        self.assertEqual([each["label"] for each in summary["final_metrics"]["classes"]], ["PER"])
 
     def test_errors_name_the_key_and_the_row(self):
         table = pyarrow.table({"text": ["a", None], "label": ["x", "y"]})

@@ -56,6 +56,14 @@ def main():
     plain = whole.select(["text", "label"])
     pyarrow.feather.write_feather(plain, FOLDER / "packed.arrow", compression="lz4")
     write_stream("nan.arrow", pyarrow.table({"text": ["a", "b"], "label": [math.nan, 1.5], "weight": [1.0, math.nan], "inf": [math.inf, 1.0]}))
+    names = {"names": ["no", "yes", "it depends"], "_type": "ClassLabel"}
+    said = {"info": {"features": {"label": names, "tags": {"feature": names, "_type": "List"}, "older": [names], "number": {"dtype": "int32", "_type": "Value"}}}}
+    classes = pyarrow.table({"text": list("abcd"), "label": pyarrow.array([2, 0, -1, 1], pyarrow.int8()), "tags": [[1, 1], [], [0], [2]], "older": [[0], [1], [2], []], "number": [0, 1, 2, 0],
+                             "words": [["a", "b"], [], ["c"], ["d"]]})
+    write_stream("classes.arrow", classes.replace_schema_metadata({"huggingface": json.dumps(said)}), max_chunksize=3)
+    wrong = classes.set_column(1, "label", pyarrow.array([2, 0, 3, 1]))
+    write_stream("wrong_classes.arrow", wrong.replace_schema_metadata({"huggingface": json.dumps(said)}))
+    write_stream("broken_classes.arrow", classes.replace_schema_metadata({"huggingface": "{"}))
     with open(FOLDER / "rows.jsonl", "w", encoding="utf-8") as file:
         for row in rows:
             kept = {name: value for name, value in row.items() if name not in ("image", "kind", "view", "pixels", "nothing")}
