@@ -43,6 +43,10 @@ def plan(config: Config = None, *, replay: str | os.PathLike[str] | None = None,
     Raises DoesNotFit with the proof, the smallest budget that works and the cheapest ways to fit.
     """
 
+    if isinstance(config, Mapping):
+        config, keys = None, {**config, **keys}
+    # The plan's page and its file read the rows again.
+    keys = {name: list(value) if isinstance(value, Iterator) else value for name, value in keys.items()}
     given = {"plan": replay, "host_bytes": host_bytes()}
 
     def again(**options: Any) -> Any:

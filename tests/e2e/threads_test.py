@@ -51,6 +51,13 @@ class ThreadsTest(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         return done, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
+    def test_more_threads_than_the_process_may_use_are_said(self):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:1])
+        for threads, is_said in ((1, False), (2, True)):
+            done = run("plan", *options(model="bert-tiny", num_labels=2, memory="1GiB", threads=threads))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(f"threads is {threads}, and this process may use 1 at once" in done.stderr, is_said, done.stderr)
+
     def test_the_program_has_all_of_openmp_that_its_libraries_ask_for(self):
         listed = subprocess.run(["ldd", SNUG], capture_output=True, text=True, check=True).stdout
         libraries = re.findall(r"=> (/\S+)", listed)

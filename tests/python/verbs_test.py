@@ -89,6 +89,8 @@ class Verbs(unittest.TestCase):
         there.save(self.folder / "there.json")
         self.assertEqual((self.folder / "there.json").read_bytes(), file.read_bytes())
         self.assertIs(copy.deepcopy(there), there)
+        of_rows = dict(TINY, train_file=iter(self.rows))
+        self.assertIn("<html", snug.plan(of_rows).to_html())
 
     def test_training_gives_the_programs_files_to_the_bit(self):
         done = self.program("train", **TINY, train_file=self.file, output_dir=self.folder / "theirs")
