@@ -99,7 +99,7 @@ class Solver {
         bound_(plan::working_set_bound(plain_.problem)),
         solver_(plain_.problem, limits_of(request, plain_)) {
     within(kShareOfBounds, [&] {
-      bound_ = plan::pinned_set_bound(plain_.problem);
+      bound_ = plan::pinned_set_bound(plain_.problem, !request.may_reorder);
       if (request.may_reorder) return;
       const plan::ProblemIndex index(plain_.problem);
       const plan::StageGraph graph(index, plan::given_order(plain_.problem));

@@ -389,6 +389,59 @@ TEST(Bound, Pinned_storages_count_beside_the_operands) {
   EXPECT_EQ(pinned_set_bound(problem).proof, BoundProof::pinned);
 }
 
+TEST(Bound, What_is_made_of_a_draw_may_stand_for_it) {
+  // "draw" runs once; "use" and "end" read the mask, which may be made of it again.
+  Problem problem;
+  problem.alignment = 1;
+  for (const int64_t bytes : {100, 25, 10, 70, 1}) problem.storages.push_back({"s", bytes, false});
+  const auto op = [&](const char* name, std::initializer_list<int32_t> inputs, int32_t output,
+                      bool may_recompute = true) {
+    Op made;
+    made.name = name;
+    made.inputs = testing::storages(inputs);
+    made.outputs = {StorageId(output)};
+    made.may_recompute = may_recompute;
+    problem.ops.push_back(made);
+  };
+  op("draw", {}, 0, false);
+  op("mask", {0}, 1);
+  op("use", {1}, 2);
+  op("large", {2}, 3);
+  op("end", {3, 1}, 4);
+  problem.ops[OpId(3)].scratch_bytes = 40;
+  EXPECT_EQ(working_set_bound(problem).bytes, 125);
+  const WorkingSetBound bound = pinned_set_bound(problem);
+  EXPECT_EQ(bound.bytes, 145);
+  EXPECT_EQ(bound.op, OpId(3));
+  EXPECT_EQ(bound.proof, BoundProof::pinned);
+  EXPECT_TRUE(solve_remat(problem, 145, {}).fits);
+  // Where the draw is what is read later, it has to be there itself.
+  problem.ops[OpId(4)].inputs = testing::storages({3, 0});
+  EXPECT_EQ(pinned_set_bound(problem).bytes, 220);
+}
+
+TEST(Bound, Nothing_fits_below_it) {
+  int64_t cut_by_draws = 0;
+  for (uint64_t seed = 1; seed <= kComparedGraphs; ++seed) {
+    Problem problem =
+        random_training_graph(seed, {.forward_ops = 4 + static_cast<int32_t>(seed % 3)});
+    if (problem.ops.size() > kMaxExactOps) continue;
+    for (const OpId id : problem.ops.ids()) {
+      Op& op = problem.ops[id];
+      if ((seed + static_cast<uint64_t>(id.number())) % 3 == 0) op.may_recompute = false;
+    }
+    const ProblemIndex index(problem);
+    for (const bool may_reorder : {false, true}) {
+      const WorkingSetBound bound = pinned_set_bound(problem, !may_reorder);
+      const ExactAnswer below = cheapest_schedule(index, bound.bytes - 1, may_reorder);
+      ASSERT_TRUE(below.is_complete);
+      EXPECT_FALSE(below.schedule) << seed << " " << may_reorder;
+      cut_by_draws += bound.bytes > working_set_bound(problem).bytes ? 1 : 0;
+    }
+  }
+  EXPECT_GT(cut_by_draws, 0);
+}
+
 TEST(Bound, What_is_kept_lies_beside_the_op_that_makes_the_last_of_it) {
   // Both gradients are kept, and either may come last: "dw2" needs least beside them.
   Problem problem;

@@ -21,6 +21,10 @@ constexpr size_t kMostCutOps = 60'000;  // a flow's paths are as long, and the s
 
 }  // namespace
 
+/// Which ops have run for sure before the first run of another: its ancestors, or, where first runs
+/// follow the listed order, all before it.
+enum class RunBefore : uint8_t { ancestors, listed };
+
 // The relaxation at one instant: the first run of an op, `moment`. All its ancestors have run; all
 // its descendants are still to come. What they read of the ancestors' storages is either live now,
 // in what the moment's own operands leave of the budget, or made again later at the price of its
@@ -29,10 +33,11 @@ constexpr size_t kMostCutOps = 60'000;  // a flow's paths are as long, and the s
 class MomentBound {
  public:
   /// `kept_seconds_per_byte`: what a byte that is live at the instant costs; 0 at all but the loss.
-  MomentBound(const ProblemIndex& index, OpId moment, double kept_seconds_per_byte)
+  MomentBound(const ProblemIndex& index, OpId moment, double kept_seconds_per_byte,
+              RunBefore before = RunBefore::ancestors)
       : index_(index), network_(index.storage_count() + index.op_count() + 2) {
-    IdVector<OpId, bool> is_ancestor(index.op_count(), false);
-    IdVector<OpId, bool> is_descendant(index.op_count(), false);
+    IdVector<OpId, bool> is_ancestor(index.op_count(), before == RunBefore::listed);
+    IdVector<OpId, bool> is_descendant(index.op_count(), before == RunBefore::listed);
     is_ancestor[moment] = is_descendant[moment] = true;
     for (const OpId id : IdRange(OpId(0), moment + 1).backwards()) {
       if (!is_ancestor[id]) continue;
@@ -42,6 +47,7 @@ class MomentBound {
       }
     }
     for (const OpId id : IdRange(moment + 1, index.end_op())) {
+      is_ancestor[id] = false;
       for (const StorageId input : index.op(id).inputs) {
         const OpId producer = index.producer[input];
         if (producer != kNone && is_descendant[producer]) is_descendant[id] = true;
@@ -77,8 +83,9 @@ class MomentBound {
     for (const OpId id : IdRange(OpId(0), moment)) {
       if (!is_ancestor[id]) continue;
       const bool is_fixed = index.runs_once[id];
-      network_.add_arc(node_of(id), sink(),
-                       is_fixed ? MinCut::kInfinite : least_seconds(index.op(id)));
+      const int32_t arc = network_.add_arc(
+          node_of(id), sink(), is_fixed ? MinCut::kInfinite : least_seconds(index.op(id)));
+      if (!is_fixed) again_arcs_.push_back(arc);
       for (const StorageId input : index.op(id).inputs) {
         if (is_made_before(input)) network_.add_arc(node_of(id), node_of(input), MinCut::kInfinite);
       }
@@ -115,6 +122,14 @@ class MomentBound {
     }
     // Rounding of the flow must never make the bound larger than it is.
     return std::max(0.0, best * (1 - 1e-9));
+  }
+
+  /// No schedule has less in memory at the instant, whatever it runs again: what ops that run once
+  /// made is there, or what was made of it. The last that is asked of it: prices are gone.
+  [[nodiscard]] int64_t least_bytes() {
+    for (const int32_t arc : again_arcs_) network_.set_capacity(arc, 0);
+    for (const KeptArc& each : kept_arcs_) network_.set_capacity(each.arc, each.bytes);
+    return own_bytes_ + static_cast<int64_t>(network_.solve(source(), sink(), 0.5));
   }
 
   /// The storages that are kept by each cut of the last bound, in the order of their making.
@@ -173,6 +188,7 @@ class MomentBound {
   const ProblemIndex& index_;
   MinCut network_;
   std::vector<KeptArc> kept_arcs_;
+  std::vector<int32_t> again_arcs_;           // of ops that may run again
   std::vector<std::vector<StorageId>> kept_;  // by cut
   std::map<double, Cut> cuts_;                // by price: budgets share those of a bracket
   int64_t own_bytes_ = 0;
@@ -253,7 +269,38 @@ static WorkingSetBound kept_set_bound(const Problem& problem) {
   return {kept_bytes + last.bytes, last.op, BoundProof::kept};
 }
 
-WorkingSetBound pinned_set_bound(const Problem& problem) {
+// The moments at which most may lie beside what cannot be made again: where an op's operands are
+// the largest, and at the loss.
+static std::vector<OpId> full_moments(const ProblemIndex& index) {
+  constexpr size_t kMost = 4;
+  const OperandBound in_memory(index.problem);
+  std::vector<std::pair<int64_t, OpId>> by_bytes;
+  for (const OpId id : index.op_ids()) by_bytes.emplace_back(-in_memory.bytes(index.op(id)), id);
+  const size_t count = std::min(kMost, by_bytes.size());
+  std::partial_sort(by_bytes.begin(), by_bytes.begin() + static_cast<ptrdiff_t>(count),
+                    by_bytes.end());
+  std::vector<OpId> moments;
+  for (size_t i = 0; i < count; ++i) moments.push_back(by_bytes[i].second);
+  if (const OpId loss = loss_instant(index); loss != index.end_op()) moments.push_back(loss);
+  return moments;
+}
+
+// What stands for an op that runs once may be made of its outputs: of a random draw the mask.
+static WorkingSetBound made_of_pinned_bound(const ProblemIndex& index, RunBefore before) {
+  WorkingSetBound bound;
+  const IdRange forward(OpId(0), index.backward_begin);
+  const bool has_pinned =
+      std::any_of(forward.begin(), forward.end(), [&](OpId id) { return index.runs_once[id]; });
+  if (!has_pinned || index.problem.ops.size() > kMostCutOps) return bound;
+  for (const OpId moment : full_moments(index)) {
+    stop_point();
+    const int64_t bytes = MomentBound(index, moment, 0, before).least_bytes();
+    if (bytes > bound.bytes) bound = {bytes, moment, BoundProof::pinned};
+  }
+  return bound;
+}
+
+WorkingSetBound pinned_set_bound(const Problem& problem, bool in_listed_order) {
   const ProblemIndex index(problem);
   const int32_t ops = index.op_count();
   const auto words = static_cast<size_t>(ops / 64 + 1);
@@ -297,8 +344,12 @@ WorkingSetBound pinned_set_bound(const Problem& problem) {
     if (bound.op == kNone || bytes > bound.bytes)
       bound = {bytes, id, has_pinned ? BoundProof::pinned : BoundProof::op};
   }
-  const WorkingSetBound kept = kept_set_bound(problem);
-  return kept.bytes > bound.bytes ? kept : bound;
+  const RunBefore before = in_listed_order ? RunBefore::listed : RunBefore::ancestors;
+  for (const WorkingSetBound& other :
+       {made_of_pinned_bound(index, before), kept_set_bound(problem)}) {
+    if (other.bytes > bound.bytes) bound = other;
+  }
+  return bound;
 }
 
 std::vector<double> lower_bounds_seconds(const Problem& problem,

@@ -23,9 +23,12 @@ namespace snug::plan {
 
 /// The same, and with an op's operands also what must be in memory beside them in every schedule:
 /// storages that cannot be made again, made before this op by its ancestors and read after it by
-/// its descendants; or all that is kept at the end, beside the op that makes the last of it. Never
-/// below working_set_bound.
-[[nodiscard]] WorkingSetBound pinned_set_bound(const Problem& problem);
+/// its descendants, or at the fullest moments the least that is made of them and stands for them (a
+/// mask for the draw that it is made of); or all that is kept at the end, beside the op that makes
+/// the last of it. Never below working_set_bound. `in_listed_order`: first runs follow the order in
+/// which ops are listed.
+[[nodiscard]] WorkingSetBound pinned_set_bound(const Problem& problem,
+                                               bool in_listed_order = false);
 
 /// A number of seconds that no valid schedule within `arena_budget_bytes` can beat; at least the
 /// time of running every op once. Valid for any schedule, not only for those this planner makes: a
