@@ -21,39 +21,42 @@ bool has_sums(const Op& op) { return op.fusion.kind != 0; }
 bool is_by_rows(const Op& op) { return op.rowwise->form.is_given(); }
 
 // With sums of one kernel, as far as `most_bytes` permit.
-ScheduledPoint with_sums(const Problem& problem, ScheduledPoint point, int64_t most_bytes) {
+ScheduledPoint with_sums(const LivenessTable& table, ScheduledPoint point, int64_t most_bytes) {
   FusedSchedule found =
-      fuse_steps(problem, point.schedule, analyse(problem, point.schedule), most_bytes);
+      fuse_steps(table.problem(), point.schedule, analyse(table, point.schedule), most_bytes);
   if (found.fused.empty()) return point;
-  ScheduledPoint sums = measured(problem, std::move(found.schedule), std::move(point.strategy),
+  ScheduledPoint sums = measured(table, std::move(found.schedule), std::move(point.strategy),
                                  std::move(found.fused));
   SNUG_CHECK(sums.load_bytes <= most_bytes, "fused steps need more than they may");
   return sums;
 }
 
 // Each within its own load; one that is no faster any more than a smaller one goes.
-std::vector<ScheduledPoint> with_sums(const Problem& problem, std::vector<ScheduledPoint> points) {
+std::vector<ScheduledPoint> with_sums(const LivenessTable& table,
+                                      std::vector<ScheduledPoint> points) {
+  const Problem& problem = table.problem();
   if (std::none_of(problem.ops.begin(), problem.ops.end(), has_sums)) return points;
   for (ScheduledPoint& each : points) {
     const int64_t load_bytes = each.load_bytes;
-    each = with_sums(problem, std::move(each), load_bytes);
+    each = with_sums(table, std::move(each), load_bytes);
   }
   return front_of(std::move(points));
 }
 
 // Nothing where no step joins another.
-std::optional<ScheduledPoint> with_rows(const Problem& problem, const ScheduledPoint& point,
+std::optional<ScheduledPoint> with_rows(const LivenessTable& table, const ScheduledPoint& point,
                                         int64_t most_bytes) {
+  const Problem& problem = table.problem();
   if (std::none_of(problem.ops.begin(), problem.ops.end(), is_by_rows)) return std::nullopt;
   FusedSchedule steps = with_rows_adjacent(problem, {point.schedule, point.fused});
-  Liveness live = analyse(problem, steps.schedule, steps.fused);
+  Liveness live = analyse(table, steps.schedule, steps.fused);
   if (live.load_bytes > most_bytes) {
     steps = {point.schedule, point.fused};
-    live = analyse(problem, steps.schedule, steps.fused);
+    live = analyse(table, steps.schedule, steps.fused);
   }
   RowPrograms rows = fuse_rows(problem, steps.schedule, steps.fused, live, most_bytes);
   if (rows.runs.empty()) return std::nullopt;
-  const Liveness after = analyse(problem, steps.schedule, rows.fused, rows.runs);
+  const Liveness after = analyse(table, steps.schedule, rows.fused, rows.runs);
   SNUG_CHECK(after.load_bytes <= most_bytes, "row programs need more than they may");
   return ScheduledPoint{std::move(steps.schedule), point.strategy, after.load_bytes, after.seconds,
                         std::move(rows.fused)};
@@ -61,17 +64,18 @@ std::optional<ScheduledPoint> with_rows(const Problem& problem, const ScheduledP
 
 }  // namespace
 
-ScheduledPoint measured(const Problem& problem, std::vector<OpId> schedule, std::string strategy,
+ScheduledPoint measured(const LivenessTable& table, std::vector<OpId> schedule, std::string strategy,
                         FusedSteps fused) {
   stop_point();
-  const Liveness live = analyse(problem, schedule, fused);
+  const Liveness live = analyse(table, schedule, fused);
   return {std::move(schedule), std::move(strategy), live.load_bytes, live.seconds,
           std::move(fused)};
 }
 
 ScheduledPoint fused(const Problem& problem, ScheduledPoint point, int64_t most_bytes) {
-  point = with_sums(problem, std::move(point), most_bytes);
-  std::optional<ScheduledPoint> rows = with_rows(problem, point, most_bytes);
+  const LivenessTable table(problem);
+  point = with_sums(table, std::move(point), most_bytes);
+  std::optional<ScheduledPoint> rows = with_rows(table, point, most_bytes);
   return rows ? std::move(*rows) : point;
 }
 
@@ -84,11 +88,11 @@ void sort_slowest_first(std::vector<ScheduledPoint>& points) {
                    [](const auto& a, const auto& b) { return a.seconds > b.seconds; });
 }
 
-std::vector<ScheduledPoint> with_and_without_rows(const Problem& problem,
+std::vector<ScheduledPoint> with_and_without_rows(const LivenessTable& table,
                                                   std::vector<ScheduledPoint> points) {
   std::vector<ScheduledPoint> all;
-  for (ScheduledPoint& each : with_sums(problem, std::move(points))) {
-    std::optional<ScheduledPoint> rows = with_rows(problem, each, each.load_bytes);
+  for (ScheduledPoint& each : with_sums(table, std::move(points))) {
+    std::optional<ScheduledPoint> rows = with_rows(table, each, each.load_bytes);
     all.push_back(std::move(each));
     if (rows) all.push_back(std::move(*rows));
   }
@@ -97,11 +101,12 @@ std::vector<ScheduledPoint> with_and_without_rows(const Problem& problem,
 }
 
 Plan placed_fused(const Problem& problem, ScheduledPoint point, const PlacementLimits& limits) {
-  ScheduledPoint plain = with_sums(problem, {std::move(point)}).front();
+  const LivenessTable table(problem);
+  ScheduledPoint plain = with_sums(table, {std::move(point)}).front();
   const auto placed = [&](const ScheduledPoint& each) {
     return assemble(problem, each.schedule, each.strategy, limits, each.fused);
   };
-  const std::optional<ScheduledPoint> rows = with_rows(problem, plain, plain.load_bytes);
+  const std::optional<ScheduledPoint> rows = with_rows(table, plain, plain.load_bytes);
   if (!rows) return placed(plain);
   Plan found = placed(*rows);
   if (found.arena_bytes == found.load_bytes) return found;

@@ -15,6 +15,7 @@
 
 #include "plan/placement/assemble.h"
 #include "plan/placement/placement.h"
+#include "plan/problem/liveness.h"
 #include "plan/problem/plan.h"
 
 namespace snug::plan {
@@ -43,7 +44,7 @@ struct ScheduledPoint {
   FusedSteps fused = {};
 };
 
-[[nodiscard]] ScheduledPoint measured(const Problem& problem, std::vector<OpId> schedule,
+[[nodiscard]] ScheduledPoint measured(const LivenessTable& table, std::vector<OpId> schedule,
                                       std::string strategy, FusedSteps fused = {});
 /// The same steps, fused as far as `most_bytes` permit: what can be fused waits for the next.
 [[nodiscard]] ScheduledPoint fused(const Problem& problem, ScheduledPoint point,
@@ -53,7 +54,7 @@ struct ScheduledPoint {
 /// permits; as it is then and in row programs. These take no more bytes together, but longer ranges
 /// may be harder to place, so the other stays: with row programs no budget gets less than without.
 /// Slowest first.
-[[nodiscard]] std::vector<ScheduledPoint> with_and_without_rows(const Problem& problem,
+[[nodiscard]] std::vector<ScheduledPoint> with_and_without_rows(const LivenessTable& table,
                                                                 std::vector<ScheduledPoint> points);
 void sort_slowest_first(std::vector<ScheduledPoint>& points);
 /// Placed and fused as far as its own load permits, without row programs where they take a higher

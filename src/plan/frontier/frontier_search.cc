@@ -98,10 +98,10 @@ std::vector<ScheduledPoint> without_twins(std::vector<ScheduledPoint> front) {
 std::vector<ScheduledPoint> without_slack(const Workshop& shop,
                                           std::vector<ScheduledPoint> candidates) {
   for (ScheduledPoint& each : candidates) {
-    const Liveness live = analyse(shop.index.problem, each.schedule);
+    const Liveness live = analyse(shop.table, each.schedule);
     std::vector<OpId> filled = fill_slack(shop.index, each.schedule, live, live.load_bytes);
     if (filled.size() < each.schedule.size())
-      each = measured(shop.index.problem, std::move(filled), each.strategy);
+      each = measured(shop.table, std::move(filled), each.strategy);
   }
   return candidates;
 }
@@ -122,13 +122,13 @@ void add_filled_candidates(const Workshop& shop, std::vector<ScheduledPoint>& ca
     const auto steps = is_long(shop.index.problem)
                            ? 1
                            : std::max<int64_t>(1, std::llround(std::log(high / low) / kWideGap));
-    const Liveness live = analyse(shop.index.problem, front[i].schedule);
+    const Liveness live = analyse(shop.table, front[i].schedule);
     for (int64_t step = 1; step <= steps; ++step) {
       const double part = static_cast<double>(step) / static_cast<double>(steps);
       const auto limit = static_cast<int64_t>(low * std::pow(high / low, part));
       std::vector<OpId> filled = fill_slack(shop.index, front[i].schedule, live, limit);
       if (filled.size() < front[i].schedule.size())
-        candidates.push_back(measured(shop.index.problem, std::move(filled), front[i].strategy));
+        candidates.push_back(measured(shop.table, std::move(filled), front[i].strategy));
     }
   }
 }
@@ -214,7 +214,7 @@ void add_chain_candidates(const Workshop& shop, int32_t grid_points, double larg
   const auto& blocks = shop.chain.blocks;
   const auto add = [&](const std::vector<ChainAction>& actions) {
     if (auto schedule = flatten(shop.index, shop.chain, actions)) {
-      candidates.push_back(measured(shop.index.problem, std::move(*schedule), "budget"));
+      candidates.push_back(measured(shop.table, std::move(*schedule), "budget"));
     }
   };
   for (const char* name : {"keep-all", "recompute-all", "sqrt"}) {
@@ -257,7 +257,7 @@ void add_peak_candidates(const Workshop& shop, const FrontierOptions& options,
     const size_t stride = std::max<size_t>(1, found.size() / std::max<size_t>(1, max_kept));
     for (size_t i = found.size(); i-- > 0;) {
       if ((found.size() - 1 - i) % stride == 0)
-        candidates.push_back(measured(shop.index.problem, std::move(found[i]), "budget"));
+        candidates.push_back(measured(shop.table, std::move(found[i]), "budget"));
     }
   };
   const std::vector<OpId> keep_all = given_order(shop.index.problem);
@@ -274,7 +274,7 @@ void add_graph_candidates(const Workshop& shop, std::vector<ScheduledPoint>& can
   limits.may_enumerate = false;  // every point would be a search of its own
   limits.factor = kGraphWork;
   for (RematResult& each : RematSolver(shop.index.problem, limits).curve())
-    candidates.push_back(measured(shop.index.problem, std::move(each.schedule), "budget"));
+    candidates.push_back(measured(shop.table, std::move(each.schedule), "budget"));
 }
 
 // With cuts behind the cheap blocks rather than in front of them.
@@ -380,7 +380,7 @@ std::vector<ScheduledPoint> search_schedules(const Problem& problem, const Order
                                              const ShareSink& on_share) {
   const Workshop shop(ordered.problem);
   std::vector<ScheduledPoint> candidates;
-  candidates.push_back(measured(ordered.problem, given_order(ordered.problem), "keep-all"));
+  candidates.push_back(measured(shop.table, given_order(ordered.problem), "keep-all"));
   if (shop.has_chain()) {
     const int32_t points = points_for(ordered.problem, options.grid_points);
     add_chain_candidates(shop, points, 1.0, candidates,
@@ -392,10 +392,11 @@ std::vector<ScheduledPoint> search_schedules(const Problem& problem, const Order
   if (options.searches_graphs && problem.ops.size() <= kMostGraphOps && is_poor_chain(shop))
     add_graph_candidates(shop, candidates);
   // Measured as the given problem sums its seconds, so that equal runs have equal times to the bit.
+  const LivenessTable given(problem);
   const auto in_given_ids = [&](const ScheduledPoint& point) {
     // Another order of keep-all is keep-all too.
     const bool repeats = point.schedule.size() > problem.ops.size();
-    return measured(problem, in_original_ids(ordered, point.schedule),
+    return measured(given, in_original_ids(ordered, point.schedule),
                     repeats ? point.strategy : "keep-all");
   };
   ScheduledPoint roomy = in_given_ids(smallest_of(candidates));
@@ -426,11 +427,12 @@ Frontier build_frontier(const Problem& problem, const FrontierOptions& options,
   const Problem& searched = plain ? *plain : problem;
   const OrderedProblem ordered = with_prompt_updates(searched);
   std::vector<ScheduledPoint> front = search_schedules(searched, ordered, options, on_share);
+  const LivenessTable table(problem);
   if (plain) {
     for (ScheduledPoint& each : front)
-      each = measured(problem, std::move(each.schedule), std::move(each.strategy));
+      each = measured(table, std::move(each.schedule), std::move(each.strategy));
   }
-  return {problem, with_and_without_rows(problem, std::move(front)), ordered.original,
+  return {problem, with_and_without_rows(table, std::move(front)), ordered.original,
           options.placement};
 }
 
@@ -441,16 +443,17 @@ Frontier build_frontier_like(const Problem& problem, const Problem& model_proble
     return build_frontier(problem, options, on_share);
   validate(problem);
   const std::vector<OpId> keep_all = prompt_update_order(problem);
+  const LivenessTable table(problem);
   std::vector<ScheduledPoint> candidates;
-  candidates.push_back(measured(problem, keep_all, "keep-all"));
+  candidates.push_back(measured(table, keep_all, "keep-all"));
   for (const ScheduledPoint& point : model.points()) {
     // The same schedule is there without them.
     if (!has_row_programs(point))
-      candidates.push_back(measured(problem, point.schedule, point.strategy));
+      candidates.push_back(measured(table, point.schedule, point.strategy));
   }
   ScheduledPoint roomy = candidates[1];
   std::vector<ScheduledPoint> front = with_room(front_of(std::move(candidates)), std::move(roomy));
-  return {problem, with_and_without_rows(problem, std::move(front)), keep_all, options.placement};
+  return {problem, with_and_without_rows(table, std::move(front)), keep_all, options.placement};
 }
 
 Frontier build_frontier_beside(const Problem& problem, const Problem& model_problem,
@@ -459,11 +462,12 @@ Frontier build_frontier_beside(const Problem& problem, const Problem& model_prob
   const std::optional<AddedOps> added = AddedOps::find(problem, model_problem);
   if (!added) return build_frontier(problem, options, on_share);
   validate(problem);
+  const LivenessTable table(problem);
   std::vector<ScheduledPoint> points;
   for (const ScheduledPoint& point : model.points()) {
     FusedSchedule steps = added->steps(point);
     points.push_back(
-        measured(problem, std::move(steps.schedule), point.strategy, std::move(steps.fused)));
+        measured(table, std::move(steps.schedule), point.strategy, std::move(steps.fused)));
   }
   sort_slowest_first(points);
   return {problem, std::move(points), prompt_update_order(problem), options.placement};

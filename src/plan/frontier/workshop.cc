@@ -6,7 +6,7 @@
 namespace snug::plan {
 
 Workshop::Workshop(const Problem& problem, BlockLimits limits)
-    : index(problem), chain(find_blocks(index, limits)) {
+    : index(problem), table(problem), chain(find_blocks(index, limits)) {
   if (index.forward_ids().empty() || index.backward_ids().empty()) return;
   options = block_options(index, chain);
   // A long chain of different blocks: neighbours are merged until the table is short enough.

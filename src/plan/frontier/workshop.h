@@ -7,6 +7,7 @@
 #include "plan/chain/block_options.h"
 #include "plan/chain/blocks.h"
 #include "plan/problem/index.h"
+#include "plan/problem/liveness.h"
 
 namespace snug::plan {
 
@@ -16,6 +17,7 @@ struct Workshop {
   [[nodiscard]] bool has_chain() const { return !options.empty(); }
 
   ProblemIndex index;
+  LivenessTable table;
   Chain chain;
   IndexVector<BlockOptions> options;  // by block; none where there is no backward part
 };

@@ -22,9 +22,9 @@ struct View {
   int32_t steps_at_peak = 0;
 };
 
-View view_of(const Problem& problem, IndexVector<OpId> schedule) {
+View view_of(const LivenessTable& table, IndexVector<OpId> schedule) {
   View view;
-  view.live = analyse(problem, schedule);
+  view.live = analyse(table, schedule);
   view.schedule = std::move(schedule);
   view.steps_at_peak = static_cast<int32_t>(
       std::count(view.live.step_bytes.begin(), view.live.step_bytes.end(), view.live.load_bytes));
@@ -138,7 +138,8 @@ std::vector<std::vector<OpId>> lower_peak(const ProblemIndex& index, IndexSpan<c
                                           const PeakSearch& limits) {
   std::vector<std::vector<OpId>> found;
   if (schedule.empty()) return found;
-  View view = view_of(index.problem, {schedule.begin(), schedule.end()});
+  const LivenessTable table(index.problem);
+  View view = view_of(table, {schedule.begin(), schedule.end()});
   int64_t best_load = view.live.load_bytes;
   for (int32_t round = 0; round < limits.max_rounds; ++round) {
     std::optional<View> best;
@@ -147,7 +148,7 @@ std::vector<std::vector<OpId>> lower_peak(const ProblemIndex& index, IndexSpan<c
       stop_point();
       std::vector<OpId> trial(view.schedule);
       trial.insert(trial.begin() + move.before, move.closure.begin(), move.closure.end());
-      View after = view_of(index.problem, std::move(trial));
+      View after = view_of(table, std::move(trial));
       const bool is_lower = after.live.load_bytes < view.live.load_bytes;
       const bool is_narrower =
           after.live.load_bytes == view.live.load_bytes && after.steps_at_peak < view.steps_at_peak;

@@ -16,6 +16,35 @@ std::vector<OpId> given_order(const Problem& problem) {
   return {ids.begin(), ids.end()};
 }
 
+LivenessTable::LivenessTable(const Problem& problem)
+    : problem_(problem), bytes_(problem.storages.size()) {
+  size_t operands = 0;
+  for (const Op& op : problem.ops) operands += op.inputs.size() + op.outputs.size();
+  operands_.reserve(operands);  // spans refer to it
+  ops_.reserve(problem.ops.size());
+  for (const StorageId id : problem.storages.ids()) bytes_[id] = problem.storages[id].bytes;
+  const auto without_residents = [&](const std::vector<StorageId>& all) {
+    const size_t first = operands_.size();
+    for (const StorageId id : all) {
+      if (!problem.storages[id].resident) operands_.push_back(id);
+    }
+    return std::span<const StorageId>(operands_).subspan(first);
+  };
+  for (const Op& op : problem.ops) {
+    OpEntry& entry = ops_.emplace_back();
+    entry.inputs = without_residents(op.inputs);
+    entry.outputs = without_residents(op.outputs);
+    for (const StorageId output : entry.outputs)
+      SNUG_CHECK(problem.storages[output].view_of == kNone,
+                 "a joint graph is measured as a plain problem");
+    entry.scratch_bytes = op.scratch_bytes;
+    entry.seconds = op.seconds;
+    entry.fused_seconds = op.fusion.seconds;
+    entry.phase = op.phase;
+    entry.has_reuses = !op.reuses.empty();
+  }
+}
+
 namespace {
 
 // The scratch of the step's kernel; 0 where the step before has it.
@@ -25,14 +54,27 @@ int64_t scratch_bytes_of(const Op& op, const FusedSteps& fused, int32_t step, co
   return is_fused(fused, step + 1) ? op.fusion.scratch_bytes : op.scratch_bytes;
 }
 
-}  // namespace
-
-Liveness analyse(const Problem& problem, IndexSpan<const OpId> schedule, const FusedSteps& fused) {
-  return analyse(problem, schedule, fused, row_runs(problem, schedule, fused));
+// Made where it lies: a copy reads in one piece what was just written in several, and waits for it.
+LiveRange& add_range(std::vector<LiveRange>& ranges, StorageId storage, int32_t first, int32_t last,
+                     int64_t bytes) {
+  LiveRange& range = ranges.emplace_back();
+  range.storage = storage;
+  range.first = first;
+  range.last = last;
+  range.bytes = bytes;
+  return range;
 }
 
-Liveness analyse(const Problem& problem, IndexSpan<const OpId> schedule, const FusedSteps& fused,
-                 const std::vector<RowRun>& programs) {
+}  // namespace
+
+Liveness analyse(const LivenessTable& table, IndexSpan<const OpId> schedule,
+                 const FusedSteps& fused) {
+  return analyse(table, schedule, fused, row_runs(table.problem(), schedule, fused));
+}
+
+Liveness analyse(const LivenessTable& table, IndexSpan<const OpId> schedule,
+                 const FusedSteps& fused, const std::vector<RowRun>& programs) {
+  const Problem& problem = table.problem();
   Liveness result;
   result.ranges.reserve(schedule.size() * 2);
   const auto steps = static_cast<int32_t>(schedule.size());
@@ -51,7 +93,7 @@ Liveness analyse(const Problem& problem, IndexSpan<const OpId> schedule, const F
   int32_t loss_step = steps;
   const auto is_forward = [&](int32_t step) {
     const OpId id = schedule[step];
-    return problem.ops[id].phase == Phase::forward;
+    return table.op(id).phase == Phase::forward;
   };
   SparseStopPoint<64> stop_now_and_then;
   auto next_run = programs.begin();
@@ -60,7 +102,7 @@ Liveness analyse(const Problem& problem, IndexSpan<const OpId> schedule, const F
   for (int32_t step = 0; step < steps; ++step) {
     stop_now_and_then();
     const OpId id = schedule[step];
-    const Op& op = problem.ops[id];
+    const LivenessTable::OpEntry& op = table.op(id);
     if (run != nullptr && step > run->last()) run = nullptr;
     if (next_run != programs.end() && next_run->first == step) run = &*next_run++;
     const bool is_next_sum = is_fused(fused, step) && run == nullptr;
@@ -69,10 +111,7 @@ Liveness analyse(const Problem& problem, IndexSpan<const OpId> schedule, const F
     while (is_fused(fused, kernel_end + 1)) ++kernel_end;
     for (const StorageId input : op.inputs) {
       const int32_t instance = current[input];
-      if (instance < 0) {
-        SNUG_CHECK(problem.storages[input].resident, op.name + " reads what no step has made");
-        continue;
-      }
+      SNUG_CHECK(instance >= 0, problem.ops[id].name + " reads what no step has made");
       LiveRange& read = result.ranges[instance];
       read.last = kernel_end;
       if (loss_step == steps && op.phase == Phase::backward && is_forward(read.first))
@@ -80,31 +119,37 @@ Liveness analyse(const Problem& problem, IndexSpan<const OpId> schedule, const F
     }
     const int32_t first = run != nullptr ? run->first : step;
     const int32_t last = run != nullptr ? kernel_end : step;
-    for (size_t i = 0; i < op.outputs.size(); ++i) {
-      const StorageId output = op.outputs[i];
-      const Storage& storage = problem.storages[output];
-      if (storage.resident) continue;
-      SNUG_CHECK(storage.view_of == kNone, "a joint graph is measured as a plain problem");
+    const auto make = [&](StorageId output, int64_t bytes) {
       current[output] = static_cast<int32_t>(result.ranges.size());
-      const bool is_inside = run != nullptr && run->is_inside[static_cast<size_t>(step - first)][i];
-      result.ranges.push_back({output, first, last, is_inside ? 0 : storage.bytes, kNone});
+      add_range(result.ranges, output, first, last, bytes);
+    };
+    if (run == nullptr) {
+      for (const StorageId output : op.outputs) make(output, table.bytes(output));
+    } else {
+      const std::vector<bool>& is_inside = run->is_inside[static_cast<size_t>(step - first)];
+      const std::vector<StorageId>& outputs = problem.ops[id].outputs;
+      for (size_t i = 0; i < outputs.size(); ++i) {
+        if (!problem.storages[outputs[i]].resident)
+          make(outputs[i], is_inside[i] ? 0 : table.bytes(outputs[i]));
+      }
     }
     // From here on the place of the input is the output's.
     const auto hand_on = [&](StorageId output, StorageId input) {
       LiveRange& before = result.ranges[current[input]];
       before.last = first - 1;
       for (int32_t at = first; at <= last; ++at)
-        wider[at] += std::max<int64_t>(0, before.bytes - problem.storages[output].bytes);
+        wider[at] += std::max<int64_t>(0, before.bytes - table.bytes(output));
       taken.push_back({current[output], current[input], last});
       current[input] = -1;
     };
-    if (run == nullptr) {
-      for (const auto& [output, input] : op.reuses) hand_on(output, input);
-    } else if (step == run->last()) {
+    if (run == nullptr && op.has_reuses) {
+      for (const auto& [output, input] : problem.ops[id].reuses) hand_on(output, input);
+    } else if (run != nullptr && step == run->last()) {
       for (const auto& [output, input] : run->places) hand_on(output, input);
     }
-    const int64_t scratch = scratch_bytes_of(op, fused, step, run);
-    if (scratch > 0) result.ranges.push_back({kNone, step, kernel_end, scratch, id});
+    const int64_t scratch = fused.empty() ? op.scratch_bytes
+                                          : scratch_bytes_of(problem.ops[id], fused, step, run);
+    if (scratch > 0) add_range(result.ranges, kNone, step, kernel_end, scratch).scratch_of = id;
     if (op.scratch_bytes < 0) wider[step] += op.scratch_bytes;
   }
   result.place_of.assign(result.ranges.size(), -1);
@@ -128,8 +173,8 @@ Liveness analyse(const Problem& problem, IndexSpan<const OpId> schedule, const F
   // Summed in the order of the ops, so that the same runs in another order give the same number to
   // the bit.
   for (const OpId id : runs.ids()) {
-    const Op& op = problem.ops[id];
-    result.seconds += runs[id] * op.seconds + fused_runs[id] * op.fusion.seconds;
+    const LivenessTable::OpEntry& op = table.op(id);
+    result.seconds += runs[id] * op.seconds + fused_runs[id] * op.fused_seconds;
   }
   for (const RowRun& each : programs) {
     for (const double saved : each.saved_seconds) result.seconds -= saved;
