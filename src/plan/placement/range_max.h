@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <utility>
 #include <vector>
 
 namespace snug::plan {
@@ -21,15 +22,40 @@ template <class Update>
 class RangeMax {
  public:
   explicit RangeMax(int32_t size) {
-    while (leaves_ < size) leaves_ *= 2;
-    nodes_.resize(static_cast<size_t>(leaves_) * 2);
+    while (std::cmp_less(leaves_, size)) leaves_ *= 2;
+    nodes_.resize(leaves_ * 2);
   }
 
   void update(int32_t begin, int32_t end, int64_t x) {
-    if (begin < end) update(1, 0, leaves_, begin, end, x);
+    if (begin >= end) return;
+    size_t low = leaf(begin);
+    size_t high = leaf(end - 1);
+    apply(nodes_[low], x);
+    if (low != high) apply(nodes_[high], x);
+    // Upwards along both ends of the interval, and with what lies between them.
+    for (; low / 2 != high / 2; low /= 2, high /= 2) {
+      if (is_left(low)) apply(nodes_[low + 1], x);
+      if (!is_left(high)) apply(nodes_[high - 1], x);
+      sum_up(low / 2);
+      sum_up(high / 2);
+    }
+    while (low /= 2) sum_up(low);
   }
   [[nodiscard]] int64_t max(int32_t begin, int32_t end) const {
-    return begin < end ? max(1, 0, leaves_, begin, end) : 0;
+    if (begin >= end) return 0;
+    size_t low = leaf(begin);
+    size_t high = leaf(end - 1);
+    int64_t at_low = nodes_[low].max;
+    int64_t at_high = nodes_[high].max;
+    for (; low / 2 != high / 2; low /= 2, high /= 2) {
+      if (is_left(low)) at_low = std::max(at_low, nodes_[low + 1].max);
+      if (!is_left(high)) at_high = std::max(at_high, nodes_[high - 1].max);
+      at_low = Update{}(at_low, nodes_[low / 2].whole);
+      at_high = Update{}(at_high, nodes_[high / 2].whole);
+    }
+    int64_t highest = std::max(at_low, at_high);
+    while (low /= 2) highest = Update{}(highest, nodes_[low].whole);
+    return highest;
   }
 
  private:
@@ -38,30 +64,19 @@ class RangeMax {
     int64_t max = 0;    // of the values below, `whole` included
   };
 
-  void update(size_t at, int32_t from, int32_t to, int32_t begin, int32_t end, int64_t x) {
-    Node& node = nodes_[at];
-    if (begin <= from && to <= end) {
-      node.whole = Update{}(node.whole, x);
-      node.max = Update{}(node.max, x);
-      return;
-    }
-    const int32_t middle = from + (to - from) / 2;
-    if (begin < middle) update(2 * at, from, middle, begin, end, x);
-    if (middle < end) update(2 * at + 1, middle, to, begin, end, x);
-    node.max = Update{}(std::max(nodes_[2 * at].max, nodes_[2 * at + 1].max), node.whole);
+  // The root is node 1, the two below a node are 2 · node and the next.
+  [[nodiscard]] size_t leaf(int32_t at) const { return leaves_ + static_cast<size_t>(at); }
+  static bool is_left(size_t node) { return node % 2 == 0; }
+  static void apply(Node& node, int64_t x) {
+    node.whole = Update{}(node.whole, x);
+    node.max = Update{}(node.max, x);
+  }
+  void sum_up(size_t at) {
+    nodes_[at].max =
+        Update{}(std::max(nodes_[2 * at].max, nodes_[2 * at + 1].max), nodes_[at].whole);
   }
 
-  [[nodiscard]] int64_t max(size_t at, int32_t from, int32_t to, int32_t begin, int32_t end) const {
-    const Node& node = nodes_[at];
-    if (begin <= from && to <= end) return node.max;
-    const int32_t middle = from + (to - from) / 2;
-    int64_t below = 0;
-    if (begin < middle) below = max(2 * at, from, middle, begin, end);
-    if (middle < end) below = std::max(below, max(2 * at + 1, middle, to, begin, end));
-    return Update{}(below, node.whole);
-  }
-
-  int32_t leaves_ = 1;
+  size_t leaves_ = 1;
   std::vector<Node> nodes_;
 };
 
