@@ -39,14 +39,16 @@ bool RowProgram::add(const RowwiseForm& form, std::span<const int64_t> inputs,
                      std::span<const int64_t> outputs,
                      std::span<const std::pair<int64_t, int64_t>> reuses) {
   if (!form.is_given()) return false;
-  const RowGrid grid = operands_.empty() ? joined(form.grid, form.grid) : joined(grid_, form.grid);
+  // Most ops of a program have one grid, which is in the program's already.
+  const bool is_known = !operands_.empty() && form.grid == last_;
+  const RowGrid grid = is_known ? grid_ : joined(operands_.empty() ? form.grid : grid_, form.grid);
   const int32_t threads = std::max(threads_, form.threads);
   if (grid.rows / grid.grain < threads) return false;
-  std::vector<Operand> changed = operands_;
+  changed_ = operands_;
   // References hold until the next call.
   const auto now = [&](int64_t key) -> Operand& {
-    const auto found = find(changed, key);
-    return found != changed.end() ? *found : changed.emplace_back(Operand{.key = key});
+    const auto found = find(changed_, key);
+    return found != changed_.end() ? *found : changed_.emplace_back(Operand{.key = key});
   };
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (inputs[i] < 0) continue;
@@ -73,8 +75,9 @@ bool RowProgram::add(const RowwiseForm& form, std::span<const int64_t> inputs,
     const int64_t bytes = now(output).bytes;
     if (!is_alike(now(input), bytes)) return false;
   }
-  operands_ = std::move(changed);
+  operands_.swap(changed_);
   grid_ = grid;
+  last_ = form.grid;
   threads_ = threads;
   return true;
 }
@@ -94,8 +97,14 @@ int64_t RowProgram::row_bytes(int64_t key) const {
   return found->bytes / grid_.rows;
 }
 
-int64_t RowProgram::buffer_bytes(int64_t key) const {
-  return threads_ * aligned(piece_rows() * row_bytes(key));
+int64_t RowProgram::buffer_bytes(int64_t key, int64_t piece_rows) const {
+  return threads_ * aligned(piece_rows * row_bytes(key));
+}
+
+void RowProgram::clear() {
+  grid_ = last_ = {};
+  threads_ = 1;
+  operands_.clear();
 }
 
 }  // namespace snug

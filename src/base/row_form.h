@@ -53,8 +53,11 @@ class RowProgram {
   /// Bytes of a row of the grid; 0 for what is no operand by rows, or a whole one for some op.
   [[nodiscard]] int64_t row_bytes(int64_t key) const;
   /// The size of the buffers of all threads for an operand that no memory is given for.
-  [[nodiscard]] int64_t buffer_bytes(int64_t key) const;
+  [[nodiscard]] int64_t buffer_bytes(int64_t key) const { return buffer_bytes(key, piece_rows()); }
+  /// `piece_rows`: those of the program, which takes a pass over its operands.
+  [[nodiscard]] int64_t buffer_bytes(int64_t key, int64_t piece_rows) const;
   [[nodiscard]] int32_t threads() const { return threads_; }
+  void clear();
 
   /// Buffers and scratch begin at multiples of this.
   static constexpr int64_t kAlignment = 64;
@@ -67,8 +70,10 @@ class RowProgram {
     bool is_whole = false;  // an op reads all of it, or it is not there before the last piece
   };
   RowGrid grid_;
+  RowGrid last_;  // of the op that was added last
   int32_t threads_ = 1;
   std::vector<Operand> operands_;
+  std::vector<Operand> changed_;  // while an op is added
 };
 
 }  // namespace snug

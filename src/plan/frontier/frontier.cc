@@ -25,8 +25,8 @@ ScheduledPoint with_sums(const LivenessTable& table, ScheduledPoint point, int64
   FusedSchedule found =
       fuse_steps(table.problem(), point.schedule, analyse(table, point.schedule), most_bytes);
   if (found.fused.empty()) return point;
-  ScheduledPoint sums = measured(table, std::move(found.schedule), std::move(point.strategy),
-                                 std::move(found.fused));
+  ScheduledPoint sums =
+      measured(table, std::move(found.schedule), std::move(point.strategy), std::move(found.fused));
   SNUG_CHECK(sums.load_bytes <= most_bytes, "fused steps need more than they may");
   return sums;
 }
@@ -64,8 +64,8 @@ std::optional<ScheduledPoint> with_rows(const LivenessTable& table, const Schedu
 
 }  // namespace
 
-ScheduledPoint measured(const LivenessTable& table, std::vector<OpId> schedule, std::string strategy,
-                        FusedSteps fused) {
+ScheduledPoint measured(const LivenessTable& table, std::vector<OpId> schedule,
+                        std::string strategy, FusedSteps fused) {
   stop_point();
   const Liveness live = analyse(table, schedule, fused);
   return {std::move(schedule), std::move(strategy), live.load_bytes, live.seconds,

@@ -35,18 +35,19 @@ class RowFuser {
         schedule_(schedule),
         most_bytes_(most_bytes),
         reads_(problem, schedule),
+        builder_(problem, schedule, reads_),
         before_(bytes_before(live)) {}
 
   // The longest program of at most so many steps that begins with this one.
-  [[nodiscard]] std::optional<RowRun> longest(int32_t first, int32_t most) const {
+  [[nodiscard]] std::optional<RowRun> longest(int32_t first, int32_t most) {
     if (!is_by_rows(first) || most < 2 || !is_by_rows(first + 1)) return std::nullopt;
     for (int32_t steps = most; steps >= 2; --steps) {
-      RowRunBuilder builder(problem_, schedule_, reads_, first);
+      builder_.begin_at(first);
       int32_t added = 0;
-      while (added < steps && builder.add()) ++added;
+      while (added < steps && builder_.add()) ++added;
       if (added < 2) break;
       steps = added;
-      RowRun run = builder.run();
+      RowRun run = builder_.run();
       if (bytes_of(run) <= most_bytes_) return run;
     }
     return std::nullopt;
@@ -69,7 +70,7 @@ class RowFuser {
       const Op& op = op_at(step);
       for (size_t i = 0; i < op.outputs.size(); ++i) {
         const Storage& storage = problem_.storages[op.outputs[i]];
-        const bool is_inside = run.is_inside[static_cast<size_t>(step - run.first)][i];
+        const bool is_inside = run.is_inside(step, i);
         if (!storage.resident && !is_inside) bytes += storage.bytes;
       }
     }
@@ -82,6 +83,7 @@ class RowFuser {
   IndexSpan<const OpId> schedule_;
   int64_t most_bytes_;
   LastReads reads_;
+  RowRunBuilder builder_;
   IndexVector<int64_t> before_;
 };
 
@@ -134,7 +136,7 @@ FusedSchedule with_rows_adjacent(const Problem& problem, FusedSchedule given) {
 
 RowPrograms fuse_rows(const Problem& problem, IndexSpan<const OpId> schedule,
                       const FusedSteps& fused, const Liveness& live, int64_t most_bytes) {
-  const RowFuser fuser(problem, schedule, live, most_bytes);
+  RowFuser fuser(problem, schedule, live, most_bytes);
   const auto steps = static_cast<int32_t>(schedule.size());
   RowPrograms found{.fused = fused};
   SparseStopPoint<64> stop_now_and_then;

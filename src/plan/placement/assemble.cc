@@ -105,8 +105,8 @@ Plan plan_of(const Problem& problem, IndexSpan<const OpId> schedule, const Fused
     step.op = id;
     if (run != nullptr && at > run->last()) run = nullptr;
     if (next_run != runs.end() && next_run->first == at) run = &*next_run++;
-    const size_t in_run = run == nullptr ? 0 : static_cast<size_t>(at - run->first);
-    if (run != nullptr) step.saved_seconds = run->saved_seconds[in_run];
+    if (run != nullptr)
+      step.saved_seconds = run->saved_seconds[static_cast<size_t>(at - run->first)];
     if (is_fused(fused, at)) {
       step.fused = fused[static_cast<size_t>(at)];
       step.scratch_offset = plan.steps[at - 1].scratch_offset;
@@ -120,7 +120,7 @@ Plan plan_of(const Problem& problem, IndexSpan<const OpId> schedule, const Fused
       const StorageId output = op.outputs[i];
       if (!problem.storages[output].resident) {
         int64_t& offset = placement.offsets[next_range++];
-        if (run != nullptr && run->is_inside[in_run][i]) offset = kInsideOffset;
+        if (run != nullptr && run->is_inside(at, i)) offset = kInsideOffset;
         current[output] = offset;
       }
       step.output_offsets.push_back(current[output]);

@@ -126,11 +126,10 @@ Liveness analyse(const LivenessTable& table, IndexSpan<const OpId> schedule,
     if (run == nullptr) {
       for (const StorageId output : op.outputs) make(output, table.bytes(output));
     } else {
-      const std::vector<bool>& is_inside = run->is_inside[static_cast<size_t>(step - first)];
       const std::vector<StorageId>& outputs = problem.ops[id].outputs;
       for (size_t i = 0; i < outputs.size(); ++i) {
         if (!problem.storages[outputs[i]].resident)
-          make(outputs[i], is_inside[i] ? 0 : table.bytes(outputs[i]));
+          make(outputs[i], run->is_inside(step, i) ? 0 : table.bytes(outputs[i]));
       }
     }
     // From here on the place of the input is the output's.
@@ -147,8 +146,8 @@ Liveness analyse(const LivenessTable& table, IndexSpan<const OpId> schedule,
     } else if (run != nullptr && step == run->last()) {
       for (const auto& [output, input] : run->places) hand_on(output, input);
     }
-    const int64_t scratch = fused.empty() ? op.scratch_bytes
-                                          : scratch_bytes_of(problem.ops[id], fused, step, run);
+    const int64_t scratch =
+        fused.empty() ? op.scratch_bytes : scratch_bytes_of(problem.ops[id], fused, step, run);
     if (scratch > 0) add_range(result.ranges, kNone, step, kernel_end, scratch).scratch_of = id;
     if (op.scratch_bytes < 0) wider[step] += op.scratch_bytes;
   }

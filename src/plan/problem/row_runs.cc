@@ -2,7 +2,6 @@
 #include "plan/problem/row_runs.h"
 
 #include <algorithm>
-#include <map>
 
 #include "base/check.h"
 #include "base/id_vector.h"
@@ -11,11 +10,9 @@
 namespace snug::plan {
 namespace {
 
-std::vector<int64_t> keys_of(const std::vector<StorageId>& storages) {
-  std::vector<int64_t> keys;
-  keys.reserve(storages.size());
+void set_keys(std::vector<int64_t>& keys, const std::vector<StorageId>& storages) {
+  keys.clear();
   for (const StorageId id : storages) keys.push_back(id.number());
-  return keys;
 }
 
 bool is_listed(const std::vector<StorageId>& list, StorageId id) {
@@ -45,6 +42,13 @@ LastReads::LastReads(const Problem& problem, IndexSpan<const OpId> schedule) {
   }
 }
 
+void RowRunBuilder::begin_at(int32_t first) {
+  first_ = first;
+  steps_ = 0;
+  program_.clear();
+  made_.clear();
+}
+
 RowJoin RowRunBuilder::join() {
   const int32_t step = first_ + steps_;
   if (std::cmp_greater_equal(step, schedule_.size())) return RowJoin::is_not_by_rows;
@@ -53,21 +57,20 @@ RowJoin RowRunBuilder::join() {
   if (!form.is_given()) return RowJoin::is_not_by_rows;
   if (steps_ > 0 && op.rowwise->has_head) return RowJoin::has_head;
   bool is_joined = steps_ == 0;
-  for (size_t i = 0; i < op.inputs.size(); ++i) {
-    const bool is_shared = program_.row_bytes(op.inputs[i].number()) > 0;
-    is_joined = is_joined || (is_shared && form.inputs[i] > 0);
-  }
+  for (size_t i = 0; i < op.inputs.size() && !is_joined; ++i)
+    is_joined = form.inputs[i] > 0 && program_.row_bytes(op.inputs[i].number()) > 0;
   if (!is_joined) return RowJoin::shares_nothing;
   // Every storage has one instance in a program.
   for (const StorageId output : op.outputs) {
     if (is_listed(made_, output) || (steps_ > 0 && program_.row_bytes(output.number()) > 0))
       return RowJoin::is_cut_apart;
   }
-  std::vector<std::pair<int64_t, int64_t>> reuses;
+  set_keys(input_keys_, op.inputs);
+  set_keys(output_keys_, op.outputs);
+  reused_keys_.clear();
   for (const auto& [output, input] : op.reuses)
-    reuses.emplace_back(output.number(), input.number());
-  if (!program_.add(form, keys_of(op.inputs), keys_of(op.outputs), reuses))
-    return RowJoin::is_cut_apart;
+    reused_keys_.emplace_back(output.number(), input.number());
+  if (!program_.add(form, input_keys_, output_keys_, reused_keys_)) return RowJoin::is_cut_apart;
   made_.insert(made_.end(), op.outputs.begin(), op.outputs.end());
   ++steps_;
   return RowJoin::joins;
@@ -76,9 +79,17 @@ RowJoin RowRunBuilder::join() {
 RowRun RowRunBuilder::run() const {
   RowRun run{.first = first_};
   const int32_t last = first_ + steps_ - 1;
+  const int64_t piece_rows = program_.piece_rows();
   std::vector<StorageId> near;  // in a cache: made or read before in the program
   std::vector<StorageId> inside;
-  std::map<StorageId, StorageId> place;  // of what is inside: what it would be written over
+  // What is inside, and what it would be written over.
+  std::vector<std::pair<StorageId, StorageId>> places_inside;
+  near.reserve(4 * static_cast<size_t>(steps_));
+  inside.reserve(made_.size());
+  run.made_inside.reserve(made_.size());
+  run.first_output.reserve(static_cast<size_t>(steps_));
+  run.saved_seconds.reserve(static_cast<size_t>(steps_));
+  run.saved_bytes.reserve(static_cast<size_t>(steps_));
   for (int32_t step = first_; step <= last; ++step) {
     const Op& op = op_at(step);
     const RowwiseForm& form = op.rowwise->form;
@@ -90,27 +101,30 @@ RowRun RowRunBuilder::run() const {
       if (is_listed(near, op.inputs[i])) saved += form.inputs[i];
       near.push_back(op.inputs[i]);
     }
-    std::vector<bool>& is_inside = run.is_inside.emplace_back();
+    run.first_output.push_back(static_cast<int32_t>(run.made_inside.size()));
     for (size_t i = 0; i < op.outputs.size(); ++i) {
       bytes += form.outputs[i];
-      is_inside.push_back(form.outputs[i] > 0 && !op.rowwise->has_head &&
-                          !problem_.storages[op.outputs[i]].resident && reads_.of(step, i) <= last);
+      const bool is_inside = form.outputs[i] > 0 && !op.rowwise->has_head &&
+                             !problem_.storages[op.outputs[i]].resident &&
+                             reads_.of(step, i) <= last;
+      run.made_inside.push_back(is_inside);
       if (form.outputs[i] > 0) near.push_back(op.outputs[i]);
-      if (!is_inside.back()) continue;
+      if (!is_inside) continue;
       saved += form.outputs[i];
       inside.push_back(op.outputs[i]);
       run.scratch_bytes +=
-          round_up(program_.buffer_bytes(op.outputs[i].number()), problem_.alignment);
+          round_up(program_.buffer_bytes(op.outputs[i].number(), piece_rows), problem_.alignment);
     }
     for (const auto& [output, input] : op.reuses) {
       StorageId before = input;
       if (is_listed(made_, input)) {
-        const auto found = place.find(input);
-        if (found == place.end()) continue;
+        const auto found = std::find_if(places_inside.rbegin(), places_inside.rend(),
+                                        [&](const auto& each) { return each.first == input; });
+        if (found == places_inside.rend()) continue;
         before = found->second;
       }
       if (is_listed(inside, output)) {
-        place[output] = before;
+        places_inside.emplace_back(output, before);
       } else {
         run.places.emplace_back(output, before);
       }
@@ -140,9 +154,10 @@ bool for_each_run(const Problem& problem, IndexSpan<const OpId> schedule, const 
     return step < fused.size() && fused[step] == Fused::rows;
   };
   if (is_in_run(0)) return false;
+  RowRunBuilder builder(problem, schedule, reads);
   for (size_t step = 1; step < fused.size(); ++step) {
     if (!is_in_run(step)) continue;
-    RowRunBuilder builder(problem, schedule, reads, static_cast<int32_t>(step) - 1);
+    builder.begin_at(static_cast<int32_t>(step) - 1);
     if (!builder.add()) return false;
     for (; is_in_run(step); ++step) {
       if (!builder.add()) return false;

@@ -38,14 +38,20 @@ enum class RowJoin : uint8_t {
 
 struct RowRun {
   int32_t first = 0;
-  std::vector<std::vector<bool>> is_inside = {};  // by step and output: never in memory
-  std::vector<double> saved_seconds = {};         // by step
-  std::vector<int64_t> saved_bytes = {};          // likewise: of operands, not read or written
+  std::vector<bool> made_inside = {};      // by output of all steps: never in memory
+  std::vector<int32_t> first_output = {};  // by step, in made_inside
+  std::vector<double> saved_seconds = {};  // by step
+  std::vector<int64_t> saved_bytes = {};   // likewise: of operands, not read or written
   /// Outputs, and what was there before in whose place they are.
   std::vector<std::pair<StorageId, StorageId>> places = {};
   int64_t scratch_bytes = 0;
   [[nodiscard]] int32_t last() const {
     return first + static_cast<int32_t>(saved_seconds.size()) - 1;
+  }
+  /// A step of the run, and the number of an output of its op.
+  [[nodiscard]] bool is_inside(int32_t step, size_t output) const {
+    const auto begin = static_cast<size_t>(first_output[static_cast<size_t>(step - first)]);
+    return made_inside[begin + output];
   }
 };
 
@@ -53,8 +59,10 @@ struct RowRun {
 class RowRunBuilder {
  public:
   RowRunBuilder(const Problem& problem, IndexSpan<const OpId> schedule, const LastReads& reads,
-                int32_t first)
+                int32_t first = 0)
       : problem_(problem), schedule_(schedule), reads_(reads), first_(first) {}
+  /// Forgets all steps; the next is that one.
+  void begin_at(int32_t first);
   /// Whether the next step joins: it is computed by rows as those before it are, and shares
   /// operands with them.
   bool add() { return join() == RowJoin::joins; }
@@ -75,6 +83,10 @@ class RowRunBuilder {
   int32_t steps_ = 0;
   RowProgram program_;
   std::vector<StorageId> made_;
+  // The op that is to join; members, since most of the time went into making them anew.
+  std::vector<int64_t> input_keys_;
+  std::vector<int64_t> output_keys_;
+  std::vector<std::pair<int64_t, int64_t>> reused_keys_;
 };
 
 /// Whether every step that is marked joins those before it.
