@@ -55,7 +55,7 @@ plan::Plan SavedPlan::at(const std::string& kind, const Lengths& length,
     // Times are this machine's.
     if (plan::check_schedule(problem, schedule).empty() &&
         plan::are_row_runs(problem, schedule, fused)) {
-      plan.seconds = plan::analyse(problem, schedule, fused).seconds;
+      plan.seconds = plan::loads_of(problem, schedule, fused).seconds;
       for (const plan::RowRun& run : plan::row_runs(problem, schedule, fused)) {
         for (int32_t step = run.first; step <= run.last(); ++step)
           plan.steps[step].saved_seconds = run.saved_seconds[static_cast<size_t>(step - run.first)];

@@ -285,7 +285,7 @@ class ProgramTeller {
     plan::FusedSteps fused = fused_;
     fused[static_cast<size_t>(step)] = Fused::rows;
     const bool fits = plan::are_row_runs(problem(), schedule_, fused) &&
-                      plan::analyse(problem(), schedule_, fused).load_bytes <= plan_.load_bytes;
+                      plan::loads_of(problem(), schedule_, fused).load_bytes <= plan_.load_bytes;
     known->second = fits ? "the fastest plan that fits does without"
                          : "one kernel would need more bytes than the plan has";
     return known->second;

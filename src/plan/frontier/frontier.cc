@@ -56,7 +56,7 @@ std::optional<ScheduledPoint> with_rows(const LivenessTable& table, const Schedu
   }
   RowPrograms rows = fuse_rows(problem, steps.schedule, steps.fused, live, most_bytes);
   if (rows.runs.empty()) return std::nullopt;
-  const Liveness after = analyse(table, steps.schedule, rows.fused, rows.runs);
+  const StepLoads after = loads_of(table, steps.schedule, rows.fused, rows.runs);
   SNUG_CHECK(after.load_bytes <= most_bytes, "row programs need more than they may");
   return ScheduledPoint{std::move(steps.schedule), point.strategy, after.load_bytes, after.seconds,
                         std::move(rows.fused)};
@@ -67,8 +67,8 @@ std::optional<ScheduledPoint> with_rows(const LivenessTable& table, const Schedu
 ScheduledPoint measured(const LivenessTable& table, std::vector<OpId> schedule,
                         std::string strategy, FusedSteps fused) {
   stop_point();
-  const Liveness live = analyse(table, schedule, fused);
-  return {std::move(schedule), std::move(strategy), live.load_bytes, live.seconds,
+  const StepLoads loads = loads_of(table, schedule, fused);
+  return {std::move(schedule), std::move(strategy), loads.load_bytes, loads.seconds,
           std::move(fused)};
 }
 

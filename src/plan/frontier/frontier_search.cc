@@ -98,8 +98,8 @@ std::vector<ScheduledPoint> without_twins(std::vector<ScheduledPoint> front) {
 std::vector<ScheduledPoint> without_slack(const Workshop& shop,
                                           std::vector<ScheduledPoint> candidates) {
   for (ScheduledPoint& each : candidates) {
-    const Liveness live = analyse(shop.table, each.schedule);
-    std::vector<OpId> filled = fill_slack(shop.index, each.schedule, live, live.load_bytes);
+    const StepLoads loads = loads_of(shop.table, each.schedule);
+    std::vector<OpId> filled = fill_slack(shop.index, each.schedule, loads, loads.load_bytes);
     if (filled.size() < each.schedule.size())
       each = measured(shop.table, std::move(filled), each.strategy);
   }
@@ -122,11 +122,11 @@ void add_filled_candidates(const Workshop& shop, std::vector<ScheduledPoint>& ca
     const auto steps = is_long(shop.index.problem)
                            ? 1
                            : std::max<int64_t>(1, std::llround(std::log(high / low) / kWideGap));
-    const Liveness live = analyse(shop.table, front[i].schedule);
+    const StepLoads loads = loads_of(shop.table, front[i].schedule);
     for (int64_t step = 1; step <= steps; ++step) {
       const double part = static_cast<double>(step) / static_cast<double>(steps);
       const auto limit = static_cast<int64_t>(low * std::pow(high / low, part));
-      std::vector<OpId> filled = fill_slack(shop.index, front[i].schedule, live, limit);
+      std::vector<OpId> filled = fill_slack(shop.index, front[i].schedule, loads, limit);
       if (filled.size() < front[i].schedule.size())
         candidates.push_back(measured(shop.table, std::move(filled), front[i].strategy));
     }
@@ -497,7 +497,7 @@ Plan plan_strategy(const Problem& problem, std::string_view strategy,
       for (const auto& actions : strategy_actions(shop.index, shop.chain, shop.options, strategy)) {
         auto schedule = flatten(shop.index, shop.chain, actions);
         if (!schedule) continue;
-        const int64_t load = analyse(ordered.problem, *schedule).load_bytes;
+        const int64_t load = loads_of(ordered.problem, *schedule).load_bytes;
         if (load < least) best = std::move(*schedule);
         least = std::min(least, load);
       }

@@ -78,7 +78,7 @@ bool is_poor_chain(const Workshop& shop) {
   const auto classes = static_cast<size_t>(shop.chain.class_count);
   const double share = 2 * classes > shop.chain.blocks.size() ? kLargeShareOfUnlike : kLargeShare;
   const Problem& problem = shop.index.problem;
-  const auto keep_all = static_cast<double>(analyse(problem, given_order(problem)).load_bytes);
+  const auto keep_all = static_cast<double>(loads_of(problem, given_order(problem)).load_bytes);
   const double large =
       std::max(share * mean_cut_bytes(shop.index, shop.chain), kShareOfLoad * keep_all);
   return carried_far_bytes(shop.index, shop.chain) >= std::max(1.0, large) ||

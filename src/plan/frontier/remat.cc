@@ -28,13 +28,13 @@ constexpr size_t kMostExactPoints = 100;  // of a curve
 
 RematResult measured(const Problem& problem, std::vector<OpId> schedule, int64_t budget_bytes) {
   const StopPause pause;  // a schedule that was found in time is not lost behind it
-  const Liveness live = analyse(problem, schedule);
-  return {live.load_bytes <= budget_bytes,
+  const StepLoads loads = loads_of(problem, schedule);
+  return {loads.load_bytes <= budget_bytes,
           false,
           false,
           std::move(schedule),
-          live.load_bytes,
-          live.seconds};
+          loads.load_bytes,
+          loads.seconds};
 }
 
 bool is_better(const RematResult& a, const RematResult& b) {
@@ -52,7 +52,7 @@ std::optional<RematResult> enumerate(const ProblemIndex& index, int64_t budget_b
   if (!answer.schedule) {
     // The smallest budget that has an answer.
     int64_t too_small = std::max(budget_bytes, working_set_bound(index.problem).bytes - 1);
-    int64_t enough = analyse(index.problem, given_order(index.problem)).load_bytes;
+    int64_t enough = loads_of(index.problem, given_order(index.problem)).load_bytes;
     while (enough - too_small > 1) {
       const int64_t middle = too_small + (enough - too_small) / 2;
       const ExactAnswer at_middle = cheapest_schedule(index, middle, limits.may_reorder);

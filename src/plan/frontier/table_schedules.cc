@@ -63,7 +63,7 @@ std::vector<TableSchedules::NearSchedule> TableSchedules::around(Table& table,
     stop_point();
     auto schedule = flatten(shop.index, shop.chain, table.solver.actions(table.budgets[at]));
     if (!schedule) return table.loads[at] = INT64_MAX;
-    const int64_t load = analyse(shop.index.problem, *schedule).load_bytes;
+    const int64_t load = loads_of(shop.index.problem, *schedule).load_bytes;
     schedules[at] = std::move(*schedule);
     return table.loads[at] = load;
   };

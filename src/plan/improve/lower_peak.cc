@@ -19,16 +19,17 @@ namespace {
 struct View {
   IndexVector<OpId> schedule;
   Liveness live;
-  int32_t steps_at_peak = 0;
 };
 
 View view_of(const LivenessTable& table, IndexVector<OpId> schedule) {
   View view;
   view.live = analyse(table, schedule);
   view.schedule = std::move(schedule);
-  view.steps_at_peak = static_cast<int32_t>(
-      std::count(view.live.step_bytes.begin(), view.live.step_bytes.end(), view.live.load_bytes));
   return view;
+}
+
+std::ptrdiff_t steps_at_peak(const StepLoads& loads) {
+  return std::count(loads.step_bytes.begin(), loads.step_bytes.end(), loads.load_bytes);
 }
 
 // When storages are live and when residents are written, each by rising step.
@@ -142,27 +143,27 @@ std::vector<std::vector<OpId>> lower_peak(const ProblemIndex& index, IndexSpan<c
   View view = view_of(table, {schedule.begin(), schedule.end()});
   int64_t best_load = view.live.load_bytes;
   for (int32_t round = 0; round < limits.max_rounds; ++round) {
-    std::optional<View> best;
+    std::optional<std::vector<OpId>> best;
     double best_price = std::numeric_limits<double>::max();
     for (const Move& move : moves_at_peak(index, view, limits.max_candidates)) {
       stop_point();
       std::vector<OpId> trial(view.schedule);
       trial.insert(trial.begin() + move.before, move.closure.begin(), move.closure.end());
-      View after = view_of(table, std::move(trial));
-      const bool is_lower = after.live.load_bytes < view.live.load_bytes;
-      const bool is_narrower =
-          after.live.load_bytes == view.live.load_bytes && after.steps_at_peak < view.steps_at_peak;
+      const StepLoads after = loads_of(table, trial);
+      const bool is_lower = after.load_bytes < view.live.load_bytes;
+      const bool is_narrower = after.load_bytes == view.live.load_bytes &&
+                               steps_at_peak(after) < steps_at_peak(view.live);
       if (!is_lower && !is_narrower) continue;
       const double gain =
-          is_lower ? static_cast<double>(view.live.load_bytes - after.live.load_bytes) : 0.5;
-      const double price = (after.live.seconds - view.live.seconds + 1e-12) / gain;
+          is_lower ? static_cast<double>(view.live.load_bytes - after.load_bytes) : 0.5;
+      const double price = (after.seconds - view.live.seconds + 1e-12) / gain;
       if (price < best_price) {
         best_price = price;
-        best = std::move(after);
+        best = std::move(trial);
       }
     }
     if (!best) break;
-    view = std::move(*best);
+    view = view_of(table, std::move(*best));
     if (view.live.load_bytes < best_load) {
       best_load = view.live.load_bytes;
       found.push_back(view.schedule);

@@ -285,8 +285,8 @@ class SlackFiller {
 }  // namespace
 
 std::vector<OpId> fill_slack(const ProblemIndex& index, IndexSpan<const OpId> schedule,
-                             const Liveness& live, int64_t limit_bytes) {
-  return SlackFiller(index, schedule, live.step_bytes, limit_bytes).run();
+                             const StepLoads& loads, int64_t limit_bytes) {
+  return SlackFiller(index, schedule, loads.step_bytes, limit_bytes).run();
 }
 
 }  // namespace snug::plan

@@ -17,7 +17,7 @@ namespace snug::plan {
 /// the storage then stays from its earlier run. Repeated runs that nobody reads go first. `live`:
 /// the schedule's.
 [[nodiscard]] std::vector<OpId> fill_slack(const ProblemIndex& index,
-                                           IndexSpan<const OpId> schedule, const Liveness& live,
+                                           IndexSpan<const OpId> schedule, const StepLoads& loads,
                                            int64_t limit_bytes);
 
 }  // namespace snug::plan
