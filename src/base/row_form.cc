@@ -16,6 +16,7 @@ RowGrid in_rows(const RowGrid& grid, int64_t rows) {
 }
 
 RowGrid joined(const RowGrid& a, const RowGrid& b) {
+  if (a == b) return {a.rows, a.step, std::lcm(a.step, a.grain)};
   const int64_t rows = std::gcd(a.rows, b.rows);
   const RowGrid of_a = in_rows(a, rows);
   const RowGrid of_b = in_rows(b, rows);
@@ -84,7 +85,8 @@ bool RowProgram::add(const RowwiseForm& form, std::span<const int64_t> inputs,
 
 int64_t RowProgram::piece_rows() const {
   int64_t bytes = 0;
-  for (const Operand& operand : operands_) bytes += operand.bytes / grid_.rows;
+  for (const Operand& operand : operands_) bytes += operand.bytes;
+  bytes /= std::max<int64_t>(1, grid_.rows);  // which divides the rows of each
   const int64_t rows = kRowPieceBytes / std::max<int64_t>(1, bytes) / grid_.step * grid_.step;
   // Every thread has a piece.
   const int64_t most = grid_.rows / threads_ / grid_.step * grid_.step;

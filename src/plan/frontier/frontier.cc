@@ -48,13 +48,13 @@ std::optional<ScheduledPoint> with_rows(const LivenessTable& table, const Schedu
                                         int64_t most_bytes) {
   const Problem& problem = table.problem();
   if (std::none_of(problem.ops.begin(), problem.ops.end(), is_by_rows)) return std::nullopt;
-  FusedSchedule steps = with_rows_adjacent(problem, {point.schedule, point.fused});
+  FusedSchedule steps = with_rows_adjacent(table, {point.schedule, point.fused});
   Liveness live = analyse(table, steps.schedule, steps.fused);
   if (live.load_bytes > most_bytes) {
     steps = {point.schedule, point.fused};
     live = analyse(table, steps.schedule, steps.fused);
   }
-  RowPrograms rows = fuse_rows(problem, steps.schedule, steps.fused, live, most_bytes);
+  RowPrograms rows = fuse_rows(table, steps.schedule, steps.fused, live, most_bytes);
   if (rows.runs.empty()) return std::nullopt;
   const StepLoads after = loads_of(table, steps.schedule, rows.fused, rows.runs);
   SNUG_CHECK(after.load_bytes <= most_bytes, "row programs need more than they may");

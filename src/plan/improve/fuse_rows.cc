@@ -29,18 +29,23 @@ IndexVector<int64_t> bytes_before(const Liveness& live) {
 
 class RowFuser {
  public:
-  RowFuser(const Problem& problem, IndexSpan<const OpId> schedule, const Liveness& live,
+  RowFuser(const LivenessTable& table, IndexSpan<const OpId> schedule, const Liveness& live,
            int64_t most_bytes)
-      : problem_(problem),
+      : table_(table),
+        problem_(table.problem()),
         schedule_(schedule),
         most_bytes_(most_bytes),
-        reads_(problem, schedule),
-        builder_(problem, schedule, reads_),
+        reads_(table, schedule),
+        builder_(problem_, schedule, reads_),
         before_(bytes_before(live)) {}
+
+  // Whether a program may begin with this step.
+  [[nodiscard]] bool is_start(int32_t step) const {
+    return is_by_rows(step) && std::cmp_less(step + 1, schedule_.size()) && is_by_rows(step + 1);
+  }
 
   // The longest program of at most so many steps that begins with this one.
   [[nodiscard]] std::optional<RowRun> longest(int32_t first, int32_t most) {
-    if (!is_by_rows(first) || most < 2 || !is_by_rows(first + 1)) return std::nullopt;
     for (int32_t steps = most; steps >= 2; --steps) {
       builder_.begin_at(first);
       int32_t added = 0;
@@ -58,7 +63,7 @@ class RowFuser {
     const OpId id = schedule_[step];
     return problem_.ops[id];
   }
-  [[nodiscard]] bool is_by_rows(int32_t step) const { return op_at(step).rowwise->form.is_given(); }
+  [[nodiscard]] bool is_by_rows(int32_t step) const { return table_.op(schedule_[step]).is_by_rows; }
 
   // In use while the program runs.
   [[nodiscard]] int64_t bytes_of(const RowRun& run) const {
@@ -79,6 +84,7 @@ class RowFuser {
     return bytes;
   }
 
+  const LivenessTable& table_;
   const Problem& problem_;
   IndexSpan<const OpId> schedule_;
   int64_t most_bytes_;
@@ -106,13 +112,14 @@ bool touches(const std::vector<StorageId>& a, const std::vector<StorageId>& b) {
 
 }  // namespace
 
-FusedSchedule with_rows_adjacent(const Problem& problem, FusedSchedule given) {
+FusedSchedule with_rows_adjacent(const LivenessTable& table, FusedSchedule given) {
+  const Problem& problem = table.problem();
   FusedSchedule found;
   size_t first = 0;  // of the steps by rows that end the schedule so far
   for (size_t step = 0; step < given.schedule.size(); ++step) {
     const OpId id = given.schedule[step];
     const Op& op = problem.ops[id];
-    const bool is_by_rows = op.rowwise->form.is_given();
+    const bool is_by_rows = table.op(id).is_by_rows;
     if (is_by_rows && op.rowwise->has_head) first = found.schedule.size();
     const auto chain = std::span(found.schedule).subspan(first);
     const auto is_apart = [&](OpId other) {
@@ -134,14 +141,18 @@ FusedSchedule with_rows_adjacent(const Problem& problem, FusedSchedule given) {
   return found;
 }
 
-RowPrograms fuse_rows(const Problem& problem, IndexSpan<const OpId> schedule,
+RowPrograms fuse_rows(const LivenessTable& table, IndexSpan<const OpId> schedule,
                       const FusedSteps& fused, const Liveness& live, int64_t most_bytes) {
-  RowFuser fuser(problem, schedule, live, most_bytes);
+  RowFuser fuser(table, schedule, live, most_bytes);
   const auto steps = static_cast<int32_t>(schedule.size());
   RowPrograms found{.fused = fused};
   SparseStopPoint<64> stop_now_and_then;
   for (int32_t step = 0; step < steps;) {
     stop_now_and_then();
+    if (!fuser.is_start(step)) {
+      ++step;
+      continue;
+    }
     int32_t most = std::min(kMostSteps, steps - step);
     for (int32_t ahead = 0; ahead < most; ++ahead) {
       if (is_fused(fused, step + ahead)) most = ahead;

@@ -16,7 +16,7 @@ namespace snug::plan {
 
 /// The schedule, in which small ops between steps that are computed by rows (a constant, say) run
 /// before these, where they read nothing of them; the steps of one kernel in it.
-[[nodiscard]] FusedSchedule with_rows_adjacent(const Problem& problem, FusedSchedule given);
+[[nodiscard]] FusedSchedule with_rows_adjacent(const LivenessTable& table, FusedSchedule given);
 
 struct RowPrograms {
   FusedSteps fused = {};          // with the sums that were there before
@@ -26,7 +26,7 @@ struct RowPrograms {
 /// `fused`: sums of one kernel in this schedule, or empty; they stay. `live`: the schedule's with
 /// these; its load is no more than `most_bytes`. Steps stay where they are. The longest program is
 /// taken that begins at a step and fits. O(steps + operands) beside the programs.
-[[nodiscard]] RowPrograms fuse_rows(const Problem& problem, IndexSpan<const OpId> schedule,
+[[nodiscard]] RowPrograms fuse_rows(const LivenessTable& table, IndexSpan<const OpId> schedule,
                                     const FusedSteps& fused, const Liveness& live,
                                     int64_t most_bytes);
 

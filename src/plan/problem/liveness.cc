@@ -16,35 +16,6 @@ std::vector<OpId> given_order(const Problem& problem) {
   return {ids.begin(), ids.end()};
 }
 
-LivenessTable::LivenessTable(const Problem& problem)
-    : problem_(problem), bytes_(problem.storages.size()) {
-  size_t operands = 0;
-  for (const Op& op : problem.ops) operands += op.inputs.size() + op.outputs.size();
-  operands_.reserve(operands);  // spans refer to it
-  ops_.reserve(problem.ops.size());
-  for (const StorageId id : problem.storages.ids()) bytes_[id] = problem.storages[id].bytes;
-  const auto without_residents = [&](const std::vector<StorageId>& all) {
-    const size_t first = operands_.size();
-    for (const StorageId id : all) {
-      if (!problem.storages[id].resident) operands_.push_back(id);
-    }
-    return std::span<const StorageId>(operands_).subspan(first);
-  };
-  for (const Op& op : problem.ops) {
-    OpEntry& entry = ops_.emplace_back();
-    entry.inputs = without_residents(op.inputs);
-    entry.outputs = without_residents(op.outputs);
-    for (const StorageId output : entry.outputs)
-      SNUG_CHECK(problem.storages[output].view_of == kNone,
-                 "a joint graph is measured as a plain problem");
-    entry.scratch_bytes = op.scratch_bytes;
-    entry.seconds = op.seconds;
-    entry.fused_seconds = op.fusion.seconds;
-    entry.phase = op.phase;
-    entry.has_reuses = !op.reuses.empty();
-  }
-}
-
 namespace {
 
 // The scratch of the step's kernel; 0 where the step before has it.
@@ -298,14 +269,14 @@ StepLoads loads_of(const LivenessTable& table, IndexSpan<const OpId> schedule,
 
 StepLoads loads_of(const LivenessTable& table, IndexSpan<const OpId> schedule,
                    const FusedSteps& fused) {
-  return loads_of(table, schedule, fused, row_runs(table.problem(), schedule, fused));
+  return loads_of(table, schedule, fused, row_runs(table, schedule, fused));
 }
 
 Liveness analyse(const LivenessTable& table, IndexSpan<const OpId> schedule,
                  const FusedSteps& fused) {
   Liveness all;
   static_cast<StepLoads&>(all) =
-      LivenessWalk(table, schedule, fused, row_runs(table.problem(), schedule, fused), &all).run();
+      LivenessWalk(table, schedule, fused, row_runs(table, schedule, fused), &all).run();
   return all;
 }
 

@@ -21,23 +21,23 @@ bool is_listed(const std::vector<StorageId>& list, StorageId id) {
 
 }  // namespace
 
-LastReads::LastReads(const Problem& problem, IndexSpan<const OpId> schedule) {
+LastReads::LastReads(const LivenessTable& table, IndexSpan<const OpId> schedule) {
   const auto steps = static_cast<int32_t>(schedule.size());
   first_.reserve(schedule.size());
-  IdVector<StorageId, int64_t> newest(problem.storages.size(), -1);
+  last_.reserve(schedule.size() * 2);
+  IdVector<StorageId, int32_t> newest(table.problem().storages.size(), -1);
   for (int32_t step = 0; step < steps; ++step) {
-    const OpId id = schedule[step];
-    const Op& op = problem.ops[id];
+    const LivenessTable::OpEntry& op = table.op(schedule[step]);
     for (const StorageId input : op.inputs) {
       if (newest[input] >= 0) last_[newest[input]] = step;
     }
-    first_.push_back(static_cast<int64_t>(last_.size()));
+    first_.push_back(static_cast<int32_t>(last_.size()));
     for (const StorageId output : op.outputs) {
-      newest[output] = static_cast<int64_t>(last_.size());
+      newest[output] = static_cast<int32_t>(last_.size());
       last_.push_back(step);
     }
   }
-  for (const StorageId kept : problem.keep) {
+  for (const StorageId kept : table.problem().keep) {
     if (newest[kept] >= 0) last_[newest[kept]] = steps;
   }
 }
@@ -102,11 +102,12 @@ RowRun RowRunBuilder::run() const {
       near.push_back(op.inputs[i]);
     }
     run.first_output.push_back(static_cast<int32_t>(run.made_inside.size()));
+    size_t in_arena = 0;  // outputs so far
     for (size_t i = 0; i < op.outputs.size(); ++i) {
       bytes += form.outputs[i];
-      const bool is_inside = form.outputs[i] > 0 && !op.rowwise->has_head &&
-                             !problem_.storages[op.outputs[i]].resident &&
-                             reads_.of(step, i) <= last;
+      const bool is_resident = problem_.storages[op.outputs[i]].resident;
+      const bool is_inside = !is_resident && reads_.of(step, in_arena++) <= last &&
+                             form.outputs[i] > 0 && !op.rowwise->has_head;
       run.made_inside.push_back(is_inside);
       if (form.outputs[i] > 0) near.push_back(op.outputs[i]);
       if (!is_inside) continue;
@@ -146,15 +147,15 @@ namespace {
 
 // Calls take(run) for each; false where a step does not join.
 template <class Take>
-bool for_each_run(const Problem& problem, IndexSpan<const OpId> schedule, const FusedSteps& fused,
+bool for_each_run(const LivenessTable& table, IndexSpan<const OpId> schedule, const FusedSteps& fused,
                   const Take& take) {
   if (std::find(fused.begin(), fused.end(), Fused::rows) == fused.end()) return true;
-  const LastReads reads(problem, schedule);
+  const LastReads reads(table, schedule);
   const auto is_in_run = [&](size_t step) {
     return step < fused.size() && fused[step] == Fused::rows;
   };
   if (is_in_run(0)) return false;
-  RowRunBuilder builder(problem, schedule, reads);
+  RowRunBuilder builder(table.problem(), schedule, reads);
   for (size_t step = 1; step < fused.size(); ++step) {
     if (!is_in_run(step)) continue;
     builder.begin_at(static_cast<int32_t>(step) - 1);
@@ -169,15 +170,16 @@ bool for_each_run(const Problem& problem, IndexSpan<const OpId> schedule, const 
 
 }  // namespace
 
-bool are_row_runs(const Problem& problem, IndexSpan<const OpId> schedule, const FusedSteps& fused) {
-  return for_each_run(problem, schedule, fused, [](const RowRun&) {});
+bool are_row_runs(const LivenessTable& table, IndexSpan<const OpId> schedule,
+                  const FusedSteps& fused) {
+  return for_each_run(table, schedule, fused, [](const RowRun&) {});
 }
 
-std::vector<RowRun> row_runs(const Problem& problem, IndexSpan<const OpId> schedule,
+std::vector<RowRun> row_runs(const LivenessTable& table, IndexSpan<const OpId> schedule,
                              const FusedSteps& fused) {
   std::vector<RowRun> runs;
   const bool are_runs =
-      for_each_run(problem, schedule, fused, [&](RowRun run) { runs.push_back(std::move(run)); });
+      for_each_run(table, schedule, fused, [&](RowRun run) { runs.push_back(std::move(run)); });
   SNUG_CHECK(are_runs, "a step that does not join its row program");
   return runs;
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/index_vector.h"
+#include "plan/problem/liveness_table.h"
 #include "plan/problem/plan.h"
 
 namespace snug::plan {
@@ -15,15 +16,15 @@ namespace snug::plan {
 /// Which instances of storages are read behind which step.
 class LastReads {
  public:
-  LastReads(const Problem& problem, IndexSpan<const OpId> schedule);
-  /// The last step that reads what the step makes as its output of that number; the end of the
-  /// schedule where it is kept, the step itself where nobody reads it.
+  LastReads(const LivenessTable& table, IndexSpan<const OpId> schedule);
+  /// The last step that reads what the step makes as its output of that number, residents not
+  /// counted; the end of the schedule where it is kept, the step itself where nobody reads it.
   [[nodiscard]] int32_t of(int32_t step, size_t output) const {
-    return last_[first_[step] + static_cast<int64_t>(output)];
+    return last_[static_cast<size_t>(first_[step]) + output];
   }
 
  private:
-  IndexVector<int64_t> first_;  // by step, in last_
+  IndexVector<int32_t> first_;  // by step, in last_
   IndexVector<int32_t> last_;
 };
 
@@ -90,11 +91,11 @@ class RowRunBuilder {
 };
 
 /// Whether every step that is marked joins those before it.
-[[nodiscard]] bool are_row_runs(const Problem& problem, IndexSpan<const OpId> schedule,
+[[nodiscard]] bool are_row_runs(const LivenessTable& table, IndexSpan<const OpId> schedule,
                                 const FusedSteps& fused);
 
 /// All of a schedule, in its order. A step that is marked and does not join is a bug of the caller.
-[[nodiscard]] std::vector<RowRun> row_runs(const Problem& problem, IndexSpan<const OpId> schedule,
+[[nodiscard]] std::vector<RowRun> row_runs(const LivenessTable& table, IndexSpan<const OpId> schedule,
                                            const FusedSteps& fused);
 
 }  // namespace snug::plan
