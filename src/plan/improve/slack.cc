@@ -14,7 +14,9 @@ namespace {
 
 constexpr int64_t kNothingRuns = int64_t{1} << 60;
 
-// Bytes in use at every step, with changes and maxima over spans of steps in logarithmic time.
+// Bytes in use at every step, with changes and maxima over spans of steps in logarithmic time. Most
+// spans are short, so that the tree is walked from its leaves: the root is node 1, the two below a
+// node are 2 * node and the next.
 class StepBytes {
  public:
   explicit StepBytes(const std::vector<int64_t>& bytes)
@@ -22,43 +24,52 @@ class StepBytes {
         highest_(2 * leaves_, std::numeric_limits<int64_t>::min() / 2),
         change_(2 * leaves_, 0) {
     std::copy(bytes.begin(), bytes.end(), highest_.begin() + static_cast<std::ptrdiff_t>(leaves_));
-    for (size_t node = leaves_; node-- > 1;)
-      highest_[node] = std::max(highest_[2 * node], highest_[2 * node + 1]);
+    for (size_t node = leaves_; node-- > 1;) sum_up(node);
   }
   /// Steps [begin, end).
   void add(size_t begin, size_t end, int64_t bytes) {
-    if (begin < end) add_below(1, 0, leaves_, begin, end, bytes);
+    if (begin >= end) return;
+    size_t low = leaves_ + begin;
+    size_t high = leaves_ + end - 1;
+    add_at(low, bytes);
+    if (low != high) add_at(high, bytes);
+    for (; low / 2 != high / 2; low /= 2, high /= 2) {
+      if (is_left(low)) add_at(low + 1, bytes);
+      if (!is_left(high)) add_at(high - 1, bytes);
+      sum_up(low / 2);
+      sum_up(high / 2);
+    }
+    while (low /= 2) sum_up(low);
   }
   [[nodiscard]] int64_t highest(size_t begin, size_t end) const {
-    return begin < end ? highest_below(1, 0, leaves_, begin, end)
-                       : std::numeric_limits<int64_t>::min() / 2;
+    if (begin >= end) return std::numeric_limits<int64_t>::min() / 2;
+    size_t low = leaves_ + begin;
+    size_t high = leaves_ + end - 1;
+    int64_t at_low = highest_[low];
+    int64_t at_high = highest_[high];
+    for (; low / 2 != high / 2; low /= 2, high /= 2) {
+      if (is_left(low)) at_low = std::max(at_low, highest_[low + 1]);
+      if (!is_left(high)) at_high = std::max(at_high, highest_[high - 1]);
+      at_low += change_[low / 2];
+      at_high += change_[high / 2];
+    }
+    int64_t all = std::max(at_low, at_high);
+    while (low /= 2) all += change_[low];
+    return all;
   }
 
  private:
-  void add_below(size_t node, size_t low, size_t high, size_t begin, size_t end, int64_t bytes) {
-    if (begin <= low && high <= end) {
-      highest_[node] += bytes;
-      change_[node] += bytes;
-      return;
-    }
-    const size_t middle = (low + high) / 2;
-    if (begin < middle) add_below(2 * node, low, middle, begin, end, bytes);
-    if (end > middle) add_below(2 * node + 1, middle, high, begin, end, bytes);
-    highest_[node] = std::max(highest_[2 * node], highest_[2 * node + 1]) + change_[node];
+  static bool is_left(size_t node) { return node % 2 == 0; }
+  void add_at(size_t node, int64_t bytes) {
+    highest_[node] += bytes;
+    change_[node] += bytes;
   }
-  [[nodiscard]] int64_t highest_below(size_t node, size_t low, size_t high, size_t begin,
-                                      size_t end) const {
-    if (begin <= low && high <= end) return highest_[node];
-    const size_t middle = (low + high) / 2;
-    int64_t highest = std::numeric_limits<int64_t>::min() / 2;
-    if (begin < middle) highest = highest_below(2 * node, low, middle, begin, end);
-    if (end > middle)
-      highest = std::max(highest, highest_below(2 * node + 1, middle, high, begin, end));
-    return highest + change_[node];
+  void sum_up(size_t node) {
+    highest_[node] = std::max(highest_[2 * node], highest_[2 * node + 1]) + change_[node];
   }
 
   size_t leaves_ = 0;
-  std::vector<int64_t> highest_;  // of the steps below a node, its own change included
+  IndexVector<int64_t> highest_;  // of the steps below a node, its own change included
   IndexVector<int64_t> change_;   // for all steps below a node
 };
 
