@@ -59,7 +59,7 @@ std::optional<ScheduledPoint> with_rows(const LivenessTable& table, const Schedu
   const StepLoads after = loads_of(table, steps.schedule, rows.fused, rows.runs);
   SNUG_CHECK(after.load_bytes <= most_bytes, "row programs need more than they may");
   return ScheduledPoint{std::move(steps.schedule), point.strategy, after.load_bytes, after.seconds,
-                        std::move(rows.fused)};
+                        std::move(rows.fused), after.kept_bytes};
 }
 
 }  // namespace
@@ -69,7 +69,13 @@ ScheduledPoint measured(const LivenessTable& table, std::vector<OpId> schedule,
   stop_point();
   const StepLoads loads = loads_of(table, schedule, fused);
   return {std::move(schedule), std::move(strategy), loads.load_bytes, loads.seconds,
-          std::move(fused)};
+          std::move(fused), loads.kept_bytes};
+}
+
+ScheduledPoint timed(const LivenessTable& table, ScheduledPoint point) {
+  stop_point();
+  point.seconds = seconds_of(table, point.schedule, point.kept_bytes);
+  return point;
 }
 
 ScheduledPoint fused(const Problem& problem, ScheduledPoint point, int64_t most_bytes) {

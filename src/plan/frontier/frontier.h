@@ -42,10 +42,14 @@ struct ScheduledPoint {
   int64_t load_bytes = 0;
   double seconds = 0;
   FusedSteps fused = {};
+  int64_t kept_bytes = 0;  // StepLoads::kept_bytes, until steps are fused
 };
 
 [[nodiscard]] ScheduledPoint measured(const LivenessTable& table, std::vector<OpId> schedule,
                                       std::string strategy, FusedSteps fused = {});
+/// The same steps, of which none is fused, where the ops have other seconds or another order: the
+/// bytes stay.
+[[nodiscard]] ScheduledPoint timed(const LivenessTable& table, ScheduledPoint point);
 /// The same steps, fused as far as `most_bytes` permit: what can be fused waits for the next.
 [[nodiscard]] ScheduledPoint fused(const Problem& problem, ScheduledPoint point,
                                    int64_t most_bytes);

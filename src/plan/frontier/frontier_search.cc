@@ -391,19 +391,19 @@ std::vector<ScheduledPoint> search_schedules(const Problem& problem, const Order
   if (!is_long(problem)) add_peak_candidates(shop, options, candidates);
   if (options.searches_graphs && problem.ops.size() <= kMostGraphOps && is_poor_chain(shop))
     add_graph_candidates(shop, candidates);
-  // Measured as the given problem sums its seconds, so that equal runs have equal times to the bit.
+  // Timed as the given problem sums its seconds, so that equal runs have equal times to the bit.
   const LivenessTable given(problem);
-  const auto in_given_ids = [&](const ScheduledPoint& point) {
+  const auto in_given_ids = [&](ScheduledPoint point) {
     // Another order of keep-all is keep-all too.
-    const bool repeats = point.schedule.size() > problem.ops.size();
-    return measured(given, in_original_ids(ordered, point.schedule),
-                    repeats ? point.strategy : "keep-all");
+    if (point.schedule.size() <= problem.ops.size()) point.strategy = "keep-all";
+    point.schedule = in_original_ids(ordered, point.schedule);
+    return timed(given, std::move(point));
   };
   ScheduledPoint roomy = in_given_ids(smallest_of(candidates));
   add_filled_candidates(shop, candidates, part_of(on_share, "refining", kOthersEnd, 1));
   std::vector<ScheduledPoint> front;
-  for (const ScheduledPoint& point : front_of(std::move(candidates)))
-    front.push_back(in_given_ids(point));
+  for (ScheduledPoint& point : front_of(std::move(candidates)))
+    front.push_back(in_given_ids(std::move(point)));
   return with_room(without_twins(front_of(std::move(front))), std::move(roomy));
 }
 
@@ -429,8 +429,7 @@ Frontier build_frontier(const Problem& problem, const FrontierOptions& options,
   std::vector<ScheduledPoint> front = search_schedules(searched, ordered, options, on_share);
   const LivenessTable table(problem);
   if (plain) {
-    for (ScheduledPoint& each : front)
-      each = measured(table, std::move(each.schedule), std::move(each.strategy));
+    for (ScheduledPoint& each : front) each = timed(table, std::move(each));
   }
   return {problem, with_and_without_rows(table, std::move(front)), ordered.original,
           options.placement};

@@ -25,6 +25,22 @@ int64_t scratch_bytes_of(const Op& op, const FusedSteps& fused, int32_t step, co
   return is_fused(fused, step + 1) ? op.fusion.scratch_bytes : op.scratch_bytes;
 }
 
+// Summed in the order of the ops, so that the same runs in another order give the same number to the
+// bit.
+double seconds_of_runs(const LivenessTable& table, const IdVector<OpId, int32_t>& runs,
+                       const IdVector<OpId, int32_t>& fused_runs) {
+  double seconds = 0;
+  for (const OpId id : runs.ids()) {
+    const LivenessTable::OpEntry& op = table.op(id);
+    seconds += runs[id] * op.seconds + fused_runs[id] * op.fused_seconds;
+  }
+  return seconds;
+}
+
+double seconds_of_kept(const LivenessTable& table, int64_t bytes) {
+  return static_cast<double>(bytes) * table.problem().kept_seconds_per_byte;
+}
+
 // Goes through a schedule once. Every storage has one instance at a time, so that what is known of
 // it stays close by; its bytes are counted when it ends.
 class LivenessWalk {
@@ -214,16 +230,11 @@ class LivenessWalk {
     for (const Taken& each : taken_) {
       if (each.first == loss_step_) found.kept_bytes += each.bytes;
     }
-    // Summed in the order of the ops, so that the same runs in another order give the same number
-    // to the bit.
-    for (const OpId id : runs_.ids()) {
-      const LivenessTable::OpEntry& op = table_.op(id);
-      found.seconds += runs_[id] * op.seconds + fused_runs_[id] * op.fused_seconds;
-    }
+    found.seconds = seconds_of_runs(table_, runs_, fused_runs_);
     for (const RowRun& each : programs_) {
       for (const double saved : each.saved_seconds) found.seconds -= saved;
     }
-    found.seconds += static_cast<double>(found.kept_bytes) * problem_.kept_seconds_per_byte;
+    found.seconds += seconds_of_kept(table_, found.kept_bytes);
     int64_t in_use = 0;
     for (int32_t step = 0; step < steps_; ++step) {
       in_use += change_[step];
@@ -278,6 +289,13 @@ Liveness analyse(const LivenessTable& table, IndexSpan<const OpId> schedule,
   static_cast<StepLoads&>(all) =
       LivenessWalk(table, schedule, fused, row_runs(table, schedule, fused), &all).run();
   return all;
+}
+
+double seconds_of(const LivenessTable& table, IndexSpan<const OpId> schedule, int64_t kept_bytes) {
+  IdVector<OpId, int32_t> runs(table.problem().ops.size(), 0);
+  const IdVector<OpId, int32_t> fused_runs(runs.size(), 0);
+  for (const OpId id : schedule) ++runs[id];
+  return seconds_of_runs(table, runs, fused_runs) + seconds_of_kept(table, kept_bytes);
 }
 
 }  // namespace snug::plan

@@ -50,6 +50,10 @@ struct Liveness : StepLoads {
 [[nodiscard]] StepLoads loads_of(const LivenessTable& table, IndexSpan<const OpId> schedule,
                                  const FusedSteps& fused, const std::vector<RowRun>& programs);
 
+/// StepLoads::seconds of a schedule without fused steps whose kept bytes are known.
+[[nodiscard]] double seconds_of(const LivenessTable& table, IndexSpan<const OpId> schedule,
+                                int64_t kept_bytes);
+
 [[nodiscard]] inline bool is_fused(const FusedSteps& fused, int32_t step) {
   const auto at = static_cast<size_t>(step);
   return at < fused.size() && fused[at] != Fused::no;
