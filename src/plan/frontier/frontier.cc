@@ -18,7 +18,6 @@ namespace snug::plan {
 namespace {
 
 bool has_sums(const Op& op) { return op.fusion.kind != 0; }
-bool is_by_rows(const Op& op) { return op.rowwise->form.is_given(); }
 
 // With sums of one kernel, as far as `most_bytes` permit.
 ScheduledPoint with_sums(const LivenessTable& table, ScheduledPoint point, int64_t most_bytes) {
@@ -46,8 +45,7 @@ std::vector<ScheduledPoint> with_sums(const LivenessTable& table,
 // Nothing where no step joins another.
 std::optional<ScheduledPoint> with_rows(const LivenessTable& table, const ScheduledPoint& point,
                                         int64_t most_bytes) {
-  const Problem& problem = table.problem();
-  if (std::none_of(problem.ops.begin(), problem.ops.end(), is_by_rows)) return std::nullopt;
+  if (!has_ops_by_rows(table.problem())) return std::nullopt;
   FusedSchedule steps = with_rows_adjacent(table, {point.schedule, point.fused});
   Liveness live = analyse(table, steps.schedule, steps.fused);
   if (live.load_bytes > most_bytes) {
@@ -58,8 +56,8 @@ std::optional<ScheduledPoint> with_rows(const LivenessTable& table, const Schedu
   if (rows.runs.empty()) return std::nullopt;
   const StepLoads after = loads_of(table, steps.schedule, rows.fused, rows.runs);
   SNUG_CHECK(after.load_bytes <= most_bytes, "row programs need more than they may");
-  return ScheduledPoint{std::move(steps.schedule), point.strategy, after.load_bytes, after.seconds,
-                        std::move(rows.fused), after.kept_bytes};
+  return ScheduledPoint{std::move(steps.schedule), point.strategy,  after.load_bytes, after.seconds,
+                        std::move(rows.fused),     after.kept_bytes};
 }
 
 }  // namespace
@@ -68,8 +66,8 @@ ScheduledPoint measured(const LivenessTable& table, std::vector<OpId> schedule,
                         std::string strategy, FusedSteps fused) {
   stop_point();
   const StepLoads loads = loads_of(table, schedule, fused);
-  return {std::move(schedule), std::move(strategy), loads.load_bytes, loads.seconds,
-          std::move(fused), loads.kept_bytes};
+  return {std::move(schedule), std::move(strategy), loads.load_bytes,
+          loads.seconds,       std::move(fused),    loads.kept_bytes};
 }
 
 ScheduledPoint timed(const LivenessTable& table, ScheduledPoint point) {
@@ -87,6 +85,11 @@ ScheduledPoint fused(const Problem& problem, ScheduledPoint point, int64_t most_
 
 bool has_row_programs(const ScheduledPoint& point) {
   return std::find(point.fused.begin(), point.fused.end(), Fused::rows) != point.fused.end();
+}
+
+bool has_ops_by_rows(const Problem& problem) {
+  return std::any_of(problem.ops.begin(), problem.ops.end(),
+                     [](const Op& op) { return op.rowwise->form.is_given(); });
 }
 
 void sort_slowest_first(std::vector<ScheduledPoint>& points) {

@@ -54,6 +54,8 @@ struct ScheduledPoint {
 [[nodiscard]] ScheduledPoint fused(const Problem& problem, ScheduledPoint point,
                                    int64_t most_bytes);
 [[nodiscard]] bool has_row_programs(const ScheduledPoint& point);
+/// Whether any op is computed by rows.
+[[nodiscard]] bool has_ops_by_rows(const Problem& problem);
 /// Every point, of which no step is fused yet, with the sums of one kernel that its own load
 /// permits; as it is then and in row programs. These take no more bytes together, but longer ranges
 /// may be harder to place, so the other stays: with row programs no budget gets less than without.

@@ -363,8 +363,7 @@ class AddedOps {
 // The problem of the level of fusion at which no op is computed by rows with others; nothing where
 // it is that already. What is searched in it is the same at every level.
 std::optional<Problem> without_rows(const Problem& problem) {
-  const auto is_by_rows = [](const Op& op) { return op.rowwise->form.is_given(); };
-  if (std::none_of(problem.ops.begin(), problem.ops.end(), is_by_rows)) return std::nullopt;
+  if (!has_ops_by_rows(problem)) return std::nullopt;
   Problem plain = problem;
   for (Op& op : plain.ops) {
     if (op.rowwise->apart_seconds != 0) op.seconds = op.rowwise->apart_seconds;

@@ -63,7 +63,9 @@ class RowFuser {
     const OpId id = schedule_[step];
     return problem_.ops[id];
   }
-  [[nodiscard]] bool is_by_rows(int32_t step) const { return table_.op(schedule_[step]).is_by_rows; }
+  [[nodiscard]] bool is_by_rows(int32_t step) const {
+    return table_.op(schedule_[step]).is_by_rows;
+  }
 
   // In use while the program runs.
   [[nodiscard]] int64_t bytes_of(const RowRun& run) const {

@@ -25,8 +25,8 @@ int64_t scratch_bytes_of(const Op& op, const FusedSteps& fused, int32_t step, co
   return is_fused(fused, step + 1) ? op.fusion.scratch_bytes : op.scratch_bytes;
 }
 
-// Summed in the order of the ops, so that the same runs in another order give the same number to the
-// bit.
+// Summed in the order of the ops, so that the same runs in another order give the same number to
+// the bit.
 double seconds_of_runs(const LivenessTable& table, const IdVector<OpId, int32_t>& runs,
                        const IdVector<OpId, int32_t>& fused_runs) {
   double seconds = 0;
@@ -175,9 +175,8 @@ class LivenessWalk {
   }
 
   void add_scratch(const LivenessTable::OpEntry& op, OpId id, int32_t step) {
-    const int64_t scratch = fused_.empty()
-                                ? op.scratch_bytes
-                                : scratch_bytes_of(problem_.ops[id], fused_, step, run_);
+    const int64_t scratch =
+        fused_.empty() ? op.scratch_bytes : scratch_bytes_of(problem_.ops[id], fused_, step, run_);
     if (op.scratch_bytes < 0) wider_[step] += op.scratch_bytes;
     if (scratch <= 0) return;
     count(step, kernel_end_, scratch);

@@ -147,8 +147,8 @@ namespace {
 
 // Calls take(run) for each; false where a step does not join.
 template <class Take>
-bool for_each_run(const LivenessTable& table, IndexSpan<const OpId> schedule, const FusedSteps& fused,
-                  const Take& take) {
+bool for_each_run(const LivenessTable& table, IndexSpan<const OpId> schedule,
+                  const FusedSteps& fused, const Take& take) {
   if (std::find(fused.begin(), fused.end(), Fused::rows) == fused.end()) return true;
   const LastReads reads(table, schedule);
   const auto is_in_run = [&](size_t step) {

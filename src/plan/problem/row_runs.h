@@ -95,7 +95,7 @@ class RowRunBuilder {
                                 const FusedSteps& fused);
 
 /// All of a schedule, in its order. A step that is marked and does not join is a bug of the caller.
-[[nodiscard]] std::vector<RowRun> row_runs(const LivenessTable& table, IndexSpan<const OpId> schedule,
-                                           const FusedSteps& fused);
+[[nodiscard]] std::vector<RowRun> row_runs(const LivenessTable& table,
+                                           IndexSpan<const OpId> schedule, const FusedSteps& fused);
 
 }  // namespace snug::plan
