@@ -121,6 +121,35 @@ TEST(Frontier, What_is_kept_costs_its_price) {
   }
 }
 
+// The search measures a schedule once and afterwards only sums its seconds, in another order and of
+// other ops.
+TEST(Frontier, Points_take_what_their_schedules_are_measured_to_take) {
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    Problem problem =
+        testing::random_training_graph(seed, {.forward_ops = 20, .has_updates = seed % 2 == 0});
+    problem.kept_seconds_per_byte = 1e-9;
+    for (Op& op : problem.ops) {  // by rows, but each with what it reads as a whole
+      if (op.phase == Phase::update) continue;
+      RowwiseOp& rows = op.rowwise.own();
+      rows.form = {.grid = {.rows = 64},
+                   .inputs = std::vector<int64_t>(op.inputs.size(), 0),
+                   .outputs = std::vector<int64_t>(op.outputs.size(), 0)};
+      rows.apart_seconds = 1.1 * op.seconds;
+    }
+    const Frontier frontier = build_frontier(problem);
+    SCOPED_TRACE(seed);
+    for (const ScheduledPoint& point : frontier.points()) {
+      const ScheduledPoint again = measured(problem, point.schedule, point.strategy, point.fused);
+      EXPECT_EQ(point.load_bytes, again.load_bytes);
+      EXPECT_EQ(point.kept_bytes, again.kept_bytes);
+      EXPECT_EQ(point.seconds, again.seconds);
+      const Liveness live = analyse(problem, point.schedule, point.fused);
+      EXPECT_EQ(live.step_bytes, loads_of(problem, point.schedule, point.fused).step_bytes);
+      EXPECT_EQ(live.seconds, again.seconds);
+    }
+  }
+}
+
 TEST(Frontier, The_smallest_schedule_is_there_with_room_and_without) {
   size_t placed_both = 0;
   for (const int32_t levels : {3, 5, 7}) {
