@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import json
+import math
 import numbers
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from . import _callbacks
@@ -127,6 +128,8 @@ class Tensor:
         return self._binary("add", self, other)
 
     def __radd__(self, other: Any) -> Tensor:
+        if type(other) is int and other == 0 and self.dtype != "bool":  # what sum() begins with
+            return self
         return self._binary("add", other, self)
 
     def __sub__(self, other: Any) -> Tensor:
@@ -137,7 +140,7 @@ class Tensor:
 
     def __mul__(self, other: Any) -> Tensor:
         if isinstance(other, numbers.Real):
-            return self._builder._tensor("scale", [self], factor=float(other))
+            return self._builder._tensor("scale", [self], factor=_finite(other))
         return self._binary("mul", self, other)
 
     def __rmul__(self, other: Any) -> Tensor:
@@ -195,6 +198,27 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"a {type(value).__name__} is no attribute of a network")
 
 
+def _finite(value: Any) -> float:
+    """Of a number that stands for a constant. Of one that is none nothing could be learned: 0 * inf is no number."""
+    if not math.isfinite(value):
+        raise Error("invalid_graph", "constant", f"{value} is not finite", "give a number far from all others, such as -1e9 where a softmax leaves places out")
+    return float(value)
+
+
+def _text_of(name: str, attributes: Mapping[str, Any]) -> bytes:
+    try:
+        return text_bytes(name, json.dumps(attributes, default=_plain, allow_nan=False))
+    except ValueError:
+        said = ", ".join(f"{key} {value}" for key, value in attributes.items())
+        raise Error("invalid_graph", name, f"a number is not finite: {said}") from None
+
+
+def _listed(name: str, what: str, values: Any) -> list[Any]:
+    if not isinstance(values, Iterable) or isinstance(values, (str, bytes)):
+        raise TypeError(f"{what} of {name} is a list, not a {type(values).__name__}: give [{values!r}]")
+    return list(values)
+
+
 def _is_whole_in_f32(value: Any) -> bool:
     return -(2**31) <= value < 2**31 and value == int(value) == ctypes.c_float(value).value
 
@@ -213,7 +237,7 @@ class NetworkBuilder:
         given = (ctypes.c_int32 * max(len(operands), 1))()
         for i, operand in enumerate(operands):
             given[i] = -1 if operand is None else self._number_of(name, operand)
-        text = text_bytes(name, json.dumps(attributes, default=_plain, allow_nan=False)) if attributes else None
+        text = _text_of(name, attributes) if attributes else None
         try:
             return result_of(library().snug_build_call(self._address, name.encode(), given, len(operands), text))
         except Error as error:
@@ -269,16 +293,16 @@ class NetworkBuilder:
     def input(self, name: str, row_shape: Sequence[int] = (), dtype: Any = "f32") -> Tensor:
         """Fed with every batch: (rows, *row_shape) of "f32", "i32" or "bool". Where rows are filled up to a length, that is the
         first axis: `b.input("ids", [b.length()], "i32")`."""
-        shape = [{"length": size.name} if isinstance(size, Length) else size for size in row_shape]
+        shape = [{"length": size.name} if isinstance(size, Length) else size for size in _listed("input", "row_shape", row_shape)]
         return self._tensor("input", name=name, row_shape=shape, dtype=dtype_name(dtype))
 
     def parameter(self, name: str, shape: Sequence[int], init: InitRule) -> Tensor:
         """A weight, called SCOPE.name."""
-        return self._tensor("parameter", name=name, shape=list(shape), init=self._rule(init))
+        return self._tensor("parameter", name=name, shape=_listed("parameter", "shape", shape), init=self._rule(init))
 
     def buffer(self, name: str, shape: Sequence[int], init: InitRule) -> Tensor:
         """A part of the network that is saved with it and that no gradient moves."""
-        return self._tensor("buffer", name=name, shape=list(shape), init=self._rule(init))
+        return self._tensor("buffer", name=name, shape=_listed("buffer", "shape", shape), init=self._rule(init))
 
     @staticmethod
     def _rule(init: InitRule) -> dict[str, Any]:
@@ -288,7 +312,7 @@ class NetworkBuilder:
 
     def fill(self, value: float, shape: Sequence[int] = ()) -> Tensor:
         """f32 of one value everywhere."""
-        return self._tensor("fill", value=value, shape=list(shape))
+        return self._tensor("fill", value=_finite(value), shape=_listed("fill", "shape", shape))
 
     def op(self, name: str, operands: Sequence[Tensor | None], attributes: Mapping[str, Any] | None = None) -> list[Tensor | None]:
         """Any op by name; an absent optional operand is None."""

@@ -129,8 +129,18 @@ class Op:
         return found[0] if len(found) == 1 else tuple(found)
 
     def _called(self, operands: Sequence[Any], attributes: Mapping[str, Any]) -> list[Tensor | None]:
-        given = {name: _attribute(self.name, name, value) for name, value in attributes.items()}
+        given = {name: self._given(name, _attribute(self.name, name, value)) for name, value in attributes.items()}
         return builder_of(*operands).op(self.name, operands, given)
+
+    def _given(self, name: str, value: Any) -> Any:
+        """Of the default's kind, which is how the library holds it: 3 is 3.0 where that is 1.0."""
+        default = self.attributes.get(name, value)
+        if type(default) is float and type(value) is int:
+            return float(value)
+        if type(value) is not type(default):
+            kind = {bool: "True or False", int: "a whole number", float: "a number"}.get(type(default), "what its default is")
+            raise Error("bad_config", self.name, f"its attribute '{name}' is {value!r}, and its default {default!r}", f"give {kind}")
+        return value
 
     def _add_to(self, network: Handle) -> None:
         definition = {"name": self.name, "inputs": self.inputs, "outputs": self.outputs, "attributes": self.attributes, "couples_rows": self._couples_rows,

@@ -84,5 +84,5 @@ class Plan:
         return _plot.prices(self._fields, ax)
 
     def save(self, file: str) -> None:
-        """Writes the plan for `plan=` of train."""
+        """Writes the plan for `replay=` of plan and train."""
         self._save(os.fspath(file))

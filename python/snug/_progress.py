@@ -8,6 +8,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 
+_KEYWORDS = {"row": "sink"}
+
+
 class Warned(UserWarning):
     """What a run does all the same, and what is rarely meant. `code` is a contract (docs/files.md)."""
 
@@ -25,12 +28,21 @@ def _callers_level() -> int:
     return level
 
 
+def _is_seen() -> bool:
+    """A service has no standard error, and what stands in its place may not know what a terminal is."""
+    is_terminal = getattr(sys.stderr, "isatty", None)
+    return sys.stderr is not None and ((is_terminal is not None and is_terminal()) or "ipykernel" in sys.modules)
+
+
 class Reporter:
     """Tells the callbacks, and draws a bar where somebody looks: in terminals and notebooks, or where `progress` is True."""
 
     def __init__(self, progress: bool | None, callbacks: Mapping[str, Callable[..., Any] | None]) -> None:
         self._callbacks = {kind: function for kind, function in callbacks.items() if function is not None}
-        self._shows = sys.stderr.isatty() or "ipykernel" in sys.modules if progress is None else progress
+        for kind, function in self._callbacks.items():  # now, and not when a run is on its way
+            if not callable(function):
+                raise TypeError(f"{_KEYWORDS.get(kind, f'on_{kind}')} is a function, not a {type(function).__name__}")
+        self._shows = _is_seen() if progress is None else progress and sys.stderr is not None
         self._bar: Any = None
         self._stage = ""
 
@@ -44,7 +56,9 @@ class Reporter:
         function = self._callbacks.get(kind)
         if function is None:
             return
-        if kind == "evaluation":
+        if kind == "plan":
+            function(value["json"])
+        elif kind == "evaluation":
             function(value["step"], value["metrics"])
         elif kind == "checkpoint":
             function(value["step"], value["folder"])

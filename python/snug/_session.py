@@ -409,10 +409,12 @@ class Session:
         return {tensor.name: self.read(tensor.name) for tensor in self._weights()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Writes all weights and buffers from arrays (numpy, PyTorch) of float32. Names that are missing or too many are
-        Error{bad_data}, by name, before anything is written."""
+        """Writes all weights and buffers from arrays (numpy, PyTorch) of float32. Names that are missing or too many, and
+        values that are not finite, are errors, by name, before anything is written."""
         if not isinstance(state, Mapping):
             raise TypeError(f"a state is {{name: array}}, not a {type(state).__name__}")
+        import numpy
+
         weights = {tensor.name: tensor for tensor in self._weights()}
         missing, surplus = sorted(weights.keys() - state.keys()), sorted(map(str, state.keys() - weights.keys()))
         if missing or surplus:
@@ -422,6 +424,10 @@ class Session:
             elements = elements_of(name, state[name])
             if elements.dtype != "f32" or elements.shape != tensor.shape:
                 raise Error("bad_data", name, f"the array is {elements.dtype}{list(elements.shape)}, the tensor f32{list(tensor.shape)}")
+            # Here, since write() would refuse it when others are written.
+            values = numpy.asarray(elements.view)
+            if not (numpy.isfinite(values.min()) and numpy.isfinite(values.max())):
+                raise Error("numeric", name, "an element is not finite", "give weights that are: nothing was written")
         for name in weights:
             self.write(name, state[name])
 

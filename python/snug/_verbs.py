@@ -76,7 +76,7 @@ def train(
 ) -> dict[str, Any]:
     """Trains into output_dir and returns the summary (docs/files.md, summary.json).
 
-    `on_plan(dict)`, `on_update(dict)`, `on_evaluation(step, dict)`, `on_checkpoint(step, folder)` (whole, until
+    `on_plan(dict)`, `on_update(dict)` (every `logging_steps` updates, 500 unless told, and the last), `on_evaluation(step, dict)`, `on_checkpoint(step, folder)` (whole, until
     the next one) and `on_message(str)` are called as it goes.
     KeyboardInterrupt, and whatever a callback raises, end it after the present update with a checkpoint, and are raised
     then; `resume=True` goes on to the same bits.
@@ -87,7 +87,7 @@ def train(
         keys,
         {"plan": replay, "save_plan": save_plan},
         progress,
-        plan=None if on_plan is None else lambda answer: on_plan(answer["json"]),
+        plan=on_plan,
         update=on_update,
         evaluation=on_evaluation,
         checkpoint=on_checkpoint,

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ._network import Tensor, builder_of, dtype_name
+from ._network import Tensor, _listed, builder_of, dtype_name
 
 Number = float | int
 
@@ -106,12 +106,12 @@ def greater_equal(a: Tensor | Number, b: Tensor | Number) -> Tensor:
 
 
 def reshape(x: Tensor, shape: Sequence[int]) -> Tensor:
-    return builder_of(x)._tensor("reshape", [x], shape=list(shape))
+    return builder_of(x)._tensor("reshape", [x], shape=_listed("reshape", "shape", shape))
 
 
 def transpose(x: Tensor, order: Sequence[int]) -> Tensor:
     """All axes, in this order."""
-    return builder_of(x)._tensor("transpose", [x], order=list(order))
+    return builder_of(x)._tensor("transpose", [x], order=_listed("transpose", "order", order))
 
 
 def slice(x: Tensor, axis: int, start: int, stop: int) -> Tensor:  # noqa: A001: its name in C++
@@ -130,7 +130,7 @@ def concat(parts: Sequence[Tensor], axis: int) -> Tensor:
 
 
 def broadcast_to(x: Tensor, shape: Sequence[int]) -> Tensor:
-    return builder_of(x)._tensor("broadcast_to", [x], shape=list(shape))
+    return builder_of(x)._tensor("broadcast_to", [x], shape=_listed("broadcast_to", "shape", shape))
 
 
 def upsample_nearest(x: Tensor, factor: int) -> Tensor:
@@ -139,7 +139,7 @@ def upsample_nearest(x: Tensor, factor: int) -> Tensor:
 
 
 def _reduced(name: str, x: Tensor, axes: Sequence[int], keep_dims: bool) -> Tensor:
-    return builder_of(x)._tensor(name, [x], axes=list(axes), keep_dims=keep_dims)
+    return builder_of(x)._tensor(name, [x], axes=_listed(name, "axes", axes), keep_dims=keep_dims)
 
 
 def reduce_sum(x: Tensor, axes: Sequence[int], keep_dims: bool = False) -> Tensor:

@@ -1,0 +1,103 @@
+"""What people do with networks, sessions and progress out of habit: from Python itself, numpy and PyTorch. It works, or is one clear exception."""
+import sys
+import tempfile
+import unittest
+import unittest.mock
+
+import common
+import numpy as np
+import snug
+from networks import OPTIONS, WIDTH, batch, digits, refused
+from snug import ops
+from snug.layers import linear, mean_squared_error
+
+
+def loss_of(build, **options):
+    """Of a step of a network that builds its loss of x and one layer."""
+
+    @snug.network
+    def network(b):
+        x = b.input("x", [WIDTH])
+        b.minimize(build(b, x))
+
+    return snug.Session(network, **{**OPTIONS, **options}).step({"x": batch()["x"]}).loss
+
+
+def losses(x):
+    return [mean_squared_error(linear(f"layer.{i}", x, WIDTH), x) for i in range(3)]
+
+
+@snug.op
+def times(x, y, *, factor=2.0, is_on=True, count=1):
+    np.multiply(x, factor * count * is_on, out=y)
+
+
+@times.gradient
+def _(x, y, dy, *, factor, is_on, count):
+    return dy * (factor * count * is_on)
+
+
+class Habits(unittest.TestCase):
+    def test_losses_are_summed(self):
+        def added(b, x):
+            first, second, third = losses(x)
+            return first + second + third
+
+        self.assertEqual(loss_of(lambda b, x: sum(losses(x))), loss_of(added))
+
+    def test_constants_are_finite(self):
+        for value in (float("inf"), -float("inf"), float("nan"), np.float32("inf")):
+            for use in (lambda x, value=value: x * value, lambda x, value=value: x + value, lambda x, value=value: ops.where(x > 0, x, value), lambda x, value=value: x < value):
+                refused(self, "invalid_graph", "is not finite", lambda use=use: loss_of(lambda b, x: mean_squared_error(use(linear("a", x, WIDTH)), x)))
+        refused(self, "invalid_graph", "is not finite", lambda: loss_of(lambda b, x: b.fill(float("nan"), [2])))
+
+    def test_one_number_where_a_list_belongs_is_named(self):
+        for use in (lambda b, x: b.input("z", 6), lambda b, x: ops.reduce_sum(x, 1), lambda b, x: ops.reshape(x, 6), lambda b, x: ops.transpose(x, 1),
+                    lambda b, x: b.fill(1.0, 3), lambda b, x: ops.broadcast_to(x, 3), lambda b, x: b.parameter("w", 3, snug.InitRule.zeros())):
+            with self.assertRaisesRegex(TypeError, r"is a list, not a int: give \["):
+                loss_of(use)
+
+    def test_numbers_of_an_op_are_of_its_defaults_kind(self):
+        @snug.network(ops=[times])
+        def network(b):
+            x = b.input("x", [WIDTH])
+            b.minimize(mean_squared_error(use(linear("a", x, WIDTH)), x))
+
+        def loss():
+            return snug.Session(network, **OPTIONS).step({"x": batch()["x"]}).loss
+
+        use = lambda x: times(x, factor=3.0)  # noqa: E731
+        wanted = loss()
+        for each in (3, np.int64(3), np.float32(3)):
+            use = lambda x, each=each: times(x, factor=each)  # noqa: E731
+            self.assertEqual(loss(), wanted)
+        for name, value, fix in (("count", 2.0, "a whole number"), ("count", True, "a whole number"), ("factor", True, "a number"), ("factor", "3", "a number"), ("is_on", 1, "True or False")):
+            use = lambda x, name=name, value=value: times(x, **{name: value})  # noqa: E731
+            self.assertIn(fix, refused(self, "bad_config", f"'{name}' is {value!r}", loss).hint)
+
+    def test_weights_are_loaded_all_or_none(self):
+        session = snug.Session(digits, **OPTIONS)
+        before = session.state_dict()
+        for value in (np.nan, np.inf, -np.inf):
+            state = {name: each + 1 for name, each in before.items()}
+            state["out.weight"][1, 1] = value
+            refused(self, "numeric", "out.weight", lambda state=state: session.load_state_dict(state))
+            for name, each in session.state_dict().items():
+                np.testing.assert_array_equal(each, before[name])
+
+    def test_a_process_without_standard_error(self):
+        rows = common.make_rows(16)
+        keys = dict(model="bert-tiny", vocab_size=200, max_seq_length=16, max_steps=1, memory="1GiB", threads=1, train_file=rows)
+        for stream in (None, object()):
+            for progress in (None, False) if stream is not None else (None, False, True):
+                with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.object(sys, "stderr", stream):
+                    self.assertEqual(snug.train(keys, output_dir=folder, progress=progress)["steps"], 1)
+
+    def test_callbacks_that_are_none_are_refused_before_the_run(self):
+        for name, call in (("on_update", snug.train), ("on_plan", snug.train), ("on_message", snug.plan), ("sink", snug.predict)):
+            with self.assertRaisesRegex(TypeError, f"{name} is a function, not a int"):
+                call(model="none", **{name: 3})
+
+
+if __name__ == "__main__":
+    unittest.main()
