@@ -1,4 +1,5 @@
 """scikit-learn's estimators: what they take, and scikit-learn's own checks on numbers."""
+import contextlib
 import copy
 import pathlib
 import pickle
@@ -56,6 +57,47 @@ class Estimators(unittest.TestCase):
         model.partial_fit(self.texts[:24], self.labels[:24])
         self.assertFalse(np.array_equal(model.predict_proba(self.texts), before))
         self.assertGreater(model.score(self.texts, self.labels), 0.8)
+
+    def test_columns_of_tables_and_datasets_are_texts(self):
+        model = self.Classifier(**TINY, max_steps=1).fit(self.texts, self.labels)
+        wanted = model.predict_proba(self.texts)
+        columns = {}
+        with contextlib.suppress(ImportError):
+            import pyarrow
+
+            columns |= {"chunked": pyarrow.chunked_array([self.texts[:50], self.texts[50:]]), "array": pyarrow.array(self.texts)}
+        with contextlib.suppress(ImportError):
+            import datasets
+
+            columns["dataset"] = datasets.Dataset.from_dict({"text": self.texts})["text"]
+        if not columns:
+            common.not_run(self, "neither PyArrow nor datasets is installed")
+        for name, X in columns.items():
+            with self.subTest(name):
+                np.testing.assert_array_equal(model.predict_proba(X), wanted)
+                np.testing.assert_array_equal(sklearn.base.clone(model).fit(X, self.labels).predict_proba(X), wanted)
+
+    def test_what_is_neither_texts_nor_numbers_is_said(self):
+        class Frame(dict):  # as pandas' and polars' are
+            columns = property(list)
+
+            def to_numpy(self):
+                return np.array([column.to_list() for column in self.values()], dtype=object).T
+
+        class Column(list):
+            def to_list(self):
+                return list(self)
+
+        y = [0, 1]
+        beside = Frame(film=Column(["a", "b"]), year=Column([1990, 2000]), length=Column([90.5, 80.0]))
+        model = self.Classifier(**TINY, max_steps=1)
+        for X, said in ((beside, "X has texts \\('film'\\) beside other columns \\('year', 'length'\\)"), ([b"a", b"b"], "bytes where texts belong"),
+                        (np.array([b"a", b"b"]), "bytes where texts belong"), (np.array([b"a", "b"], dtype=object), "bytes where texts belong"),
+                        (iter(["a", "b"]), "give list\\(X\\)"), ((each for each in "ab"), "give list\\(X\\)"), ({"a", "b"}, "give list\\(X\\)")):
+            with self.assertRaisesRegex(ValueError, said):
+                model.fit(X, y)
+        with self.assertRaisesRegex(ValueError, "y has -1e\\+300; it is learned in f32"):
+            self.Regressor(memory="1GiB", threads=1).fit(np.eye(2), [1.0, -1e300])
 
     def test_classes_that_are_numbers_or_not_there_yet(self):
         numbers = np.searchsorted(["animal", "food", "tool"], self.labels) * 3 - 1  # -1, 2, 5

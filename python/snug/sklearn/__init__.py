@@ -209,6 +209,13 @@ def _listed(names: list[str]) -> list[str]:
     return names
 
 
+def _in_f32(targets: Any) -> Any:
+    most = np.finfo(np.float32).max
+    if np.abs(targets).max() > most:
+        raise ValueError(f"y has {targets.flat[np.abs(targets).argmax()]:g}; it is learned in f32, whose largest number is {most:g}: scale it")
+    return targets.astype(np.float32)
+
+
 class SnugRegressor(RegressorMixin, _Estimator):
     """The same for numbers: one a row, or several. Images have classes only."""
 
@@ -237,7 +244,7 @@ class SnugRegressor(RegressorMixin, _Estimator):
         weights = _weights(sample_weight, targets)
         if rows is None:
             learner = learner or NetLearner(has_classes=False)
-            learner.train(keys, X, targets.reshape(len(targets), -1).astype(np.float32), weights, passes=None if is_new else 1)
+            learner.train(keys, X, _in_f32(targets.reshape(len(targets), -1)), weights, passes=None if is_new else 1)
         else:
             learner = learner or RunLearner(rows.kind, "regression")
             learner.train(keys, rows, targets.tolist(), weights)

@@ -6,11 +6,13 @@ import os
 import pathlib
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence, Set
 from typing import Any
 
 import numpy as np
 
+_OF_TEXTS = "OUT"  # kinds of arrays that may have some
+_DECODE = "[each.decode() for each in X]"
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg")
 
 
@@ -138,14 +140,20 @@ def rows_of(X: Any) -> Texts | Images | None:
         raise ValueError(f"X is a {type(X).__name__}; it is an array or a list of texts, pairs of texts, images or numbers")
     if np.ma.is_masked(X):
         raise ValueError("X has masked values, which nothing here knows: fill them, X.filled(...)")
+    if isinstance(X, (Iterator, Set)):
+        raise ValueError(f"X is a {type(X).__name__}, whose rows have no order or are there once: give list(X)")
     if hasattr(X, "columns") and hasattr(X, "to_numpy"):  # a frame
-        X = X.to_numpy()
-    elif hasattr(X, "to_list") and not isinstance(X, np.ndarray):  # a column of one
-        X = X.to_list()
+        frame, X = X, X.to_numpy()
+        if X.dtype.kind in _OF_TEXTS:
+            _refuse_texts_beside_numbers(frame)
+    elif not isinstance(X, np.ndarray):
+        X = _column(X)
     if isinstance(X, np.ndarray):
         return _of_array(X)
     if not isinstance(X, (list, tuple)) or len(X) == 0:
         return None
+    if any(isinstance(row, bytes) for row in X):
+        raise ValueError(f"X has bytes where texts belong: decode them, {_DECODE}")
     if any(map(_is_text, X)):
         return _of_one_column(X)
     if all(isinstance(row, (list, tuple)) and any(map(_is_text, row)) for row in X):
@@ -155,10 +163,34 @@ def rows_of(X: Any) -> Texts | Images | None:
     return None
 
 
+def _column(X: Any) -> Any:
+    """A list in place of a column of a frame, a table or a dataset."""
+    for name in ("to_list", "to_pylist"):
+        if hasattr(X, name):
+            return getattr(X, name)()
+    return list(X) if isinstance(X, Sequence) and not isinstance(X, (list, tuple)) else X
+
+
+def _refuse_texts_beside_numbers(X: Any) -> None:
+    """Of a frame, whose columns have names."""
+    columns = list(X.columns)
+    texts = [name for name in columns if columns.count(name) == 1 and any(map(_is_text, X[name].to_list()))]
+    others = [name for name in columns if name not in texts]
+    if texts and others:
+        raise ValueError(f"X has texts ({_some(texts)}) beside other columns ({_some(others)}): make numbers of the texts (OneHotEncoder in a "
+                         "ColumnTransformer), or give one or two columns of texts alone")
+
+
+def _some(names: list[Any]) -> str:
+    return ", ".join([*map(repr, names[:3]), *(["..."] if len(names) > 3 else [])])
+
+
 def _of_array(X: Any) -> Texts | Images | None:
     if X.ndim in (3, 4) and X.dtype == np.uint8 and len(X):
         return Images([_image(row) for row in X])
-    if X.dtype.kind not in "OUT" or X.ndim not in (1, 2) or not any(map(_is_text, X.flat)):
+    if X.dtype.kind == "S" or (X.dtype.kind == "O" and any(isinstance(value, bytes) for value in X.flat)):
+        raise ValueError(f"X has bytes where texts belong: decode them, {_DECODE}")
+    if X.dtype.kind not in _OF_TEXTS or X.ndim not in (1, 2) or not any(map(_is_text, X.flat)):
         return None
     return _of_one_column(X) if X.ndim == 1 else _of_columns(X.tolist())
 
