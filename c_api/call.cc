@@ -25,13 +25,14 @@ char* snug_call(const char* verb, const snug_option* options, size_t count, snug
 }
 
 char* snug_place(const int64_t* lower, const int64_t* upper, const int64_t* size, int64_t* offsets,
-                 size_t ranges, const snug_option* options, size_t count) {
+                 size_t ranges, const snug_option* options, size_t count, snug_event event,
+                 void* context) {
   using namespace snug;
   return c_api::answered([&] {
     if (ranges > 0 &&
         (lower == nullptr || upper == nullptr || size == nullptr || offsets == nullptr))
       throw Error(ErrorCode::bad_config, "snug_place", "an array is missing");
-    c_api::Call call(options, count, nullptr, nullptr);
+    c_api::Call call(options, count, event, context);
     return c_api::place_arrays({lower, upper, size, offsets, ranges}, call);
   });
 }

@@ -2,6 +2,9 @@
 #include "verbs.h"
 
 #include <algorithm>
+#include <chrono>
+#include <future>
+#include <type_traits>
 #include <utility>
 
 #include "error_text.h"
@@ -220,11 +223,22 @@ DoesNotFit refusal_of(const RematReport& report) {
                      .ways = {least}});
 }
 
+// The planner alone says nothing while it works, which may take minutes: it works on a thread of
+// its own, and the caller is asked meanwhile whether to go on.
+template <typename Work>
+std::invoke_result_t<Work> asking(Call& call, Work work) {
+  if (!call.is_heard()) return work();
+  std::future<std::invoke_result_t<Work>> done = std::async(std::launch::async, std::move(work));
+  while (done.wait_for(std::chrono::milliseconds(50)) != std::future_status::ready)
+    call.tell("waiting", "null");
+  return done.get();
+}
+
 std::string solve_remat_verb(Call& call) {
   RematRequest request = remat_request(call);
   request.budget = call.required("budget");
   call.check_options();
-  const RematReport report = solve_remat(request);
+  const RematReport report = asking(call, [&] { return solve_remat(request); });
   if (report.fits) return report.to_json();
   if (call.stop()->load())
     throw Error(ErrorCode::cancelled, request.file,
@@ -235,7 +249,7 @@ std::string solve_remat_verb(Call& call) {
 std::string solve_curve_verb(Call& call) {
   const RematRequest request = remat_request(call);
   call.check_options();
-  return remat_curve(request).to_json();
+  return asking(call, [&] { return remat_curve(request); }).to_json();
 }
 
 std::string solve_check_verb(Call& call) {
@@ -259,7 +273,7 @@ std::string solve_placement_verb(Call& call) {
   request.name = call.required("csv");
   request.items = read_placement_csv(request.name);
   read_limits(call, request);
-  const PlacementResult placed = solve_placement(request);
+  const PlacementResult placed = asking(call, [&] { return solve_placement(request); });
   return "{\"json\":" + placed.to_json() + ",\"offsets\":" + dumped(Json(placed.offsets)) + "}";
 }
 
@@ -353,7 +367,7 @@ std::string place_arrays(const PlacementArrays& arrays, Call& call) {
                         .upper = arrays.upper[i],
                         .size = arrays.size[i]};
   }
-  const PlacementResult placed = solve_placement(request);
+  const PlacementResult placed = asking(call, [&] { return solve_placement(request); });
   std::copy(placed.offsets.begin(), placed.offsets.end(), arrays.offsets);
   return placed.to_json();
 }

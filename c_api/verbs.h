@@ -23,6 +23,8 @@ class Call : public Options {
   [[nodiscard]] RunOptions run_options();
 
   void tell(const char* kind, const std::string& json);
+  /// Somebody is told.
+  [[nodiscard]] bool is_heard() const { return event_ != nullptr; }
   [[nodiscard]] const std::atomic<bool>* stop() const { return &stop_; }
 
  private:

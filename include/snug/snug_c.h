@@ -39,9 +39,10 @@ typedef struct snug_option {
 } snug_option;
 
 /* Told while a verb runs, in the thread that called: `kind` is "progress", "plan", "update",
- * "evaluation", "checkpoint", "message", "warning", "notice" or "row" (of predict and tokenize),
- * `json` one JSON value. Another answer than 0 asks the verb to stop, as a signal asks the program:
- * after the present update, with a checkpoint. */
+ * "evaluation", "checkpoint", "message", "warning", "notice", "row" (of predict and tokenize) or
+ * "waiting" (of the solve verbs, some times a second), `json` one JSON value.
+ * Another answer than 0 asks the verb to stop, as a signal asks the program: after the present
+ * update, with a checkpoint. */
 typedef int (*snug_event)(void* context, const char* kind, const char* json);
 
 /* inspect, plan, levers, train, evaluate, predict, explain, verify, merge, convert, export,
@@ -57,10 +58,11 @@ char* snug_call(const char* verb, const snug_option* options, size_t count, snug
 
 /* Placement of as many ranges as there are, without text: each lives from lower to upper (not
  * included) with `size` bytes; `offsets` are filled in where the answer is a result. Options:
- * .capacity and .max_nodes, as of solve_placement. Returns as snug_call does: {"result": {"load",
- * "height", "gap", "seconds", "capacity"}} or an error. */
+ * .capacity and .max_nodes, as of solve_placement; `event` may be NULL. Returns as snug_call does:
+ * {"result": {"load", "height", "gap", "seconds", "capacity"}} or an error. */
 char* snug_place(const int64_t* lower, const int64_t* upper, const int64_t* size, int64_t* offsets,
-                 size_t ranges, const snug_option* options, size_t count);
+                 size_t ranges, const snug_option* options, size_t count, snug_event event,
+                 void* context);
 
 void snug_free(char* text);
 

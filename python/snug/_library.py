@@ -48,7 +48,7 @@ def _load() -> ctypes.CDLL:
             library.snug_call.restype = ctypes.c_void_p
             library.snug_call.argtypes = [ctypes.c_char_p, ctypes.POINTER(_Option), ctypes.c_size_t, _EVENT, ctypes.c_void_p]
             library.snug_place.restype = ctypes.c_void_p
-            library.snug_place.argtypes = [ctypes.c_void_p] * 4 + [ctypes.c_size_t, ctypes.POINTER(_Option), ctypes.c_size_t]
+            library.snug_place.argtypes = [ctypes.c_void_p] * 4 + [ctypes.c_size_t, ctypes.POINTER(_Option), ctypes.c_size_t, _EVENT, ctypes.c_void_p]
             library.snug_free.restype = None
             library.snug_free.argtypes = [ctypes.c_void_p]
             _own_files = _mapped_files() - before - {""}
@@ -103,7 +103,7 @@ def _result_of(address: int | None) -> Any:
 
 def place(lower: int, upper: int, size: int, offsets: int, count: int, options: Mapping[str, str]) -> Any:
     """The report of a placement of ranges that lie at these addresses, int64 each; the offsets are filled in."""
-    return _result_of(_load().snug_place(lower, upper, size, offsets, count, options_array(options), len(options)))
+    return _told(None, _load().snug_place, lower, upper, size, offsets, count, options_array(options), len(options))
 
 
 def call(verb: str, options: Mapping[str, str], event: Callable[[str, Any], Any] | None = None) -> Any:
@@ -112,6 +112,11 @@ def call(verb: str, options: Mapping[str, str], event: Callable[[str, Any], Any]
 
     Raises Error, or DoesNotFit, as the library says.
     """
+    return _told(event, _load().snug_call, verb.encode(), options_array(options), len(options))
+
+
+def _told(event: Callable[[str, Any], Any] | None, function: Callable[..., Any], *arguments: Any) -> Any:
+    """The result of a function of the library whose last arguments are an event and its context."""
     raised: list[BaseException] = []
 
     def tell(_context: Any, kind: bytes, text: bytes) -> int:
@@ -126,9 +131,8 @@ def call(verb: str, options: Mapping[str, str], event: Callable[[str, Any], Any]
             raised.append(error)
             return 1
 
-    library = _load()
-    address = _callbacks.heard(library.snug_call, verb.encode(), options_array(options), len(options), _EVENT(tell), None)
+    address = _callbacks.heard(function, *arguments, _EVENT(tell), None)
     if not raised:
         return _result_of(address)
-    library.snug_free(address)
+    _load().snug_free(address)
     raise raised[0]

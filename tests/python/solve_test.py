@@ -2,9 +2,12 @@
 import array
 import csv
 import json
+import os
 import pathlib
 import random
+import signal
 import tempfile
+import threading
 import time
 import unittest
 
@@ -163,6 +166,30 @@ class Solve(unittest.TestCase):
         self.assertEqual(len(axes.lines[0].get_xdata()), len(plan.prices))
         axes.figure.savefig(self.folder / "plan.png")
         self.assertTrue((self.folder / "plan.png").read_bytes().startswith(b"\x89PNG"))
+
+
+class Stops(unittest.TestCase):
+    def stopped(self, work):
+        """Ctrl-C while it works ends it; how long after it began."""
+        self.addCleanup(signal.signal, signal.SIGINT, signal.signal(signal.SIGINT, signal.default_int_handler))
+        timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+        begin = time.monotonic()
+        timer.start()
+        with self.assertRaises(KeyboardInterrupt):
+            work()
+        timer.join()
+        return time.monotonic() - begin
+
+    def test_ctrl_c_ends_a_search(self):
+        count = 3000
+        ops = [{"id": f"f{i}", "cost": 1, "inputs": [f"x{i - 1}"] if i else [], "outputs": [f"x{i}"]} for i in range(count)]
+        ops += [{"id": f"b{i}", "cost": 1, "phase": "backward", "inputs": [f"x{i}", *([f"d{i + 1}"] if i + 1 < count else [])], "outputs": [f"d{i}"]} for i in reversed(range(count))]
+        chain = {"storages": [{"id": f"{kind}{i}", "bytes": 100 + i % 7} for kind in "xd" for i in range(count)], "ops": ops, "keep": ["d0"]}
+        ranges = random_ranges(5000)
+        ranges["upper"] = [begin + 2000 for begin in ranges["lower"]]
+        for work in (lambda: snug.solve.placement(ranges), lambda: snug.solve.remat(chain, memory=0.3, effort="best"), lambda: snug.solve.curve(chain, effort="best")):
+            self.assertLess(self.stopped(work), 10)
+        self.assertEqual(snug.solve.remat(PROBLEM, memory=1000)["cost"], 5)  # and the planner works on
 
 
 if __name__ == "__main__":
