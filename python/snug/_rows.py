@@ -48,7 +48,21 @@ def _rows_of(key: str, value: Any, keys: Mapping[str, Any] | None) -> Iterator[M
         hint = "give a file, a list of dicts, a frame, a table or a dataset"
         if isinstance(value, Mapping) and value:  # of Hugging Face's splits, or of columns
             hint = f"give one of its datasets, such as rows[{next(iter(value))!r}]; of columns a frame, such as pandas.DataFrame(rows)"
+        if hasattr(value, "collect_schema"):  # of polars, lazy
+            raise Error("bad_data", key, f"a {type(value).__name__} has no rows before it is collected", "give rows.collect()")
+        if hasattr(value, "to_pylist"):
+            raise Error("bad_data", key, f"a {type(value).__name__} is part of a table", "give pyarrow.Table.from_batches([rows])")
         raise Error("bad_data", key, f"a {type(value).__name__} has no rows", hint)
+
+
+def _hint_for_row(row: Any) -> str:
+    if hasattr(row, "to_pylist"):
+        return "of a reader of PyArrow give its table: rows.read_all()"
+    if hasattr(row, "_asdict"):
+        return "give [row._asdict() for row in rows]"
+    if hasattr(row, "keys"):  # of a database
+        return "give [dict(row) for row in rows]"
+    return 'give each row as a dict: {"text": ..., "label": ...}'
 
 
 def _plain(key: str, row: int, name: str, value: Any) -> Any:
@@ -74,7 +88,7 @@ def _write(key: str, value: Any, file: Any, keys: Mapping[str, Any] | None) -> N
     count = 0
     for row in _rows_of(key, value, keys):
         if not isinstance(row, Mapping):
-            raise Error("bad_data", f"{key}:{count + 1}", f"a row is a {type(row).__name__}, not a dict of columns")
+            raise Error("bad_data", f"{key}:{count + 1}", f"a row is a {type(row).__name__}, not a dict of columns", _hint_for_row(row))
         try:
             plain = {str(name): _plain(key, count, str(name), row[name]) for name in columns_to_write(row, keys)}
         except RecursionError:

@@ -1,9 +1,12 @@
 """Wrong uses of the verbs, of rows, of the planner and of scikit-learn's estimators: each is one clear exception, none a crash, and
 right ones work on. (Of networks and sessions: misuse_test.py.)"""
 import array
+import collections
+import contextlib
 import datetime
 import decimal
 import pathlib
+import sqlite3
 import tempfile
 import unittest
 import warnings
@@ -163,6 +166,27 @@ class WrongUses(unittest.TestCase):
         self.of_columns([dict(right, w=-1.0)] * 9, "", weight_column="w")
         self.wrong(snug.train, TINY, train_file=[right], validation_file=3, output_dir=self.folder / "x")
         self.wrong(snug.train, TINY, train_file=[self.folder / "a.jsonl", right], output_dir=self.folder / "x")
+
+    def test_rows_of_other_kinds_are_shown_the_way(self):
+        pair = collections.namedtuple("pair", "text label")
+        database = sqlite3.connect(":memory:")
+        self.addCleanup(database.close)
+        database.row_factory = sqlite3.Row
+        of_database = database.execute("select 'a b' as text, 'x' as label").fetchall()
+        cases = [([("a", "x")], "give each row as a dict"), ([pair("a", "x")], "row._asdict()"), (of_database, "dict(row)")]
+        if pyarrow is not None:
+            table = pyarrow.table({"text": ["a b"], "label": ["x"]})
+            cases += [(table.to_batches()[0], "pyarrow.Table.from_batches"), (table.to_reader(), "rows.read_all()")]
+        with contextlib.suppress(ImportError):
+            import polars
+
+            cases.append((polars.DataFrame({"text": ["a b"], "label": ["x"]}).lazy(), "rows.collect()"))
+        for rows, fix in cases:
+            with self.subTest(fix), self.assertRaises(snug.Error) as caught:
+                snug.train(TINY, train_file=rows, output_dir=self.folder / "out")
+            self.assertIn(fix, caught.exception.hint)
+        for rows in ([pair("a", "x")._asdict()], map(dict, of_database)):
+            snug.plan(TINY, train_file=rows, validation_split=0)
 
     def test_frames(self):
         if pandas is None:
