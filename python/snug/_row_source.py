@@ -83,6 +83,21 @@ def data_of(rows: Any, length: Lengths | None, options: dict[str, str], handle: 
     return data, kept
 
 
+def not_finite_in(rows: Any) -> str:
+    """The first input of arrays with an element that is not finite, and its row; empty where there is none."""
+    if not isinstance(rows, Mapping):
+        return ""
+    import numpy
+
+    for name, value in rows.items():
+        values = numpy.asarray(elements_of(name, value).view)
+        bad = ~numpy.isfinite(values)
+        if bad.any():
+            row = int(bad.reshape(len(bad), -1).any(axis=1).argmax())
+            return f"'{name}' has {values[row][bad[row]].flat[0]} in row {row} (from 0)"
+    return ""
+
+
 def _take_source(rows: RowSource, data: Data, options: dict[str, str], handle: Handle) -> Any:
     data.rows = _count_of(rows.rows)
     named = dict.fromkeys(rows.columns or ())

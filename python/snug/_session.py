@@ -16,7 +16,7 @@ from ._library import _EVENT
 from ._native import Data, Handle, do, make
 from ._network import Network
 from ._plan import Plan
-from ._row_source import Lengths, RowSource, data_of, sink_of
+from ._row_source import Lengths, RowSource, data_of, not_finite_in, sink_of
 
 if TYPE_CHECKING:
     from ._session_options import Options
@@ -292,7 +292,8 @@ class Session:
     def step(self, rows: Mapping[str, Any] | RowSource, *, length: Lengths | None = None, learning_rate: float | None = None, is_skipped: bool = False) -> StepResult:
         """One update on at most batch_rows rows. `learning_rate`: in place of the schedule's. `is_skipped`: loss and norm only.
 
-        Raises Error{bad_data} for rows that cannot be, Error{numeric} where the loss or the gradients are not finite.
+        Raises Error{bad_data} for rows that cannot be, Error{numeric} where the loss or the gradients are not finite: the weights are
+        then lost, `resume` what you saved. Which rows are not finite it names.
         """
         options = {}
         if learning_rate is not None:
@@ -331,7 +332,12 @@ class Session:
         data, _kept = data_of(rows, length, options, self._handle)
         if sink is not None:
             data.sink = sink
-        return do(self._handle, verb, options, data)
+        try:
+            return do(self._handle, verb, options, data)
+        except Error as error:
+            if error.code == "numeric" and (found := not_finite_in(rows)):
+                raise Error("numeric", error.where, f"{error.message}; of the rows {found}", "leave such rows out, and go back to what you saved") from None
+            raise
 
     # Tensors.
 

@@ -85,6 +85,22 @@ class Habits(unittest.TestCase):
             for name, each in session.state_dict().items():
                 np.testing.assert_array_equal(each, before[name])
 
+    def test_rows_that_are_not_finite_are_named(self):
+        for name, shape in (("x", (WIDTH,)), ("weight", ())):
+
+            @snug.network
+            def network(b):
+                x = b.input("x", [WIDTH])
+                difference = linear("a", x, 1)
+                b.minimize(b.weighted_mean(ops.reduce_sum(difference * difference, [1]) * b.input("weight")))
+
+            rows = {"x": batch()["x"], "weight": np.ones(len(batch()["x"]), np.float32)}
+            rows[name][5] = np.inf
+            error = refused(self, "numeric", f"of the rows '{name}' has inf in row 5", lambda rows=rows, network=network: snug.Session(network, **OPTIONS).step(rows))
+            self.assertIn("leave such rows out", error.hint)
+        huge = {"x": np.full_like(rows["x"], 1e30), "weight": np.ones_like(rows["weight"])}  # finite, and too much for the network
+        self.assertNotIn("of the rows", str(refused(self, "numeric", "not finite", lambda: snug.Session(network, **OPTIONS).step(huge))))
+
     def test_a_process_without_standard_error(self):
         rows = common.make_rows(16)
         keys = dict(model="bert-tiny", vocab_size=200, max_seq_length=16, max_steps=1, memory="1GiB", threads=1, train_file=rows)
