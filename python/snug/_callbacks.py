@@ -3,7 +3,9 @@
 by the call that led there."""
 from __future__ import annotations
 
+import atexit
 import itertools
+import os
 import signal
 import threading
 from collections.abc import Callable
@@ -76,7 +78,9 @@ def heard(function: Callable[..., Any], *arguments: Any) -> Any:
     where the first of those begins, before any `try` in it, and ctypes loses what a handler raises there: so it is held until one
     is `interruptible`, or to the end. Signals are the main thread's."""
     outer = getattr(_here, "handlers", None)
-    if outer or threading.current_thread() is not threading.main_thread():
+    if threading.current_thread() is not threading.main_thread():
+        return _beside(function, *arguments)
+    if outer:
         return function(*arguments)
     _here.handlers = _hold_all()
     try:
@@ -86,10 +90,53 @@ def heard(function: Callable[..., Any], *arguments: Any) -> Any:
         _hand_out(handlers)
 
 
+# Python ends daemon threads where they next call it, by unwinding their stack: of one that the library has called from, that is the
+# end of the whole process, by a signal. So before Python ends, each call of another thread is told to, and waited for.
+_changed = threading.Condition()
+_calls_beside = 0
+_is_ending = False
+
+
+def _beside(function: Callable[..., Any], *arguments: Any) -> Any:
+    global _calls_beside
+    _raise_at_the_end()
+    with _changed:
+        _calls_beside += 1
+    try:
+        return function(*arguments)
+    finally:
+        with _changed:
+            _calls_beside -= 1
+            _changed.notify_all()
+
+
+def _raise_at_the_end() -> None:
+    if _is_ending and threading.current_thread() is not threading.main_thread():
+        raise SystemExit("Python ends")  # of which threads say nothing
+
+
+def _end_calls() -> None:
+    global _is_ending
+    with _changed:
+        _is_ending = True
+        _changed.wait_for(lambda: _calls_beside == 0)
+
+
+def _begin_in_child() -> None:
+    """Which has none of the other threads."""
+    global _changed, _calls_beside
+    _changed, _calls_beside = threading.Condition(), 0
+
+
+atexit.register(_end_calls)
+os.register_at_fork(after_in_child=_begin_in_child)
+
+
 class _Interruptible:
     """Within what the library calls, what a signal ends as it always does."""
 
     def __enter__(self) -> None:
+        _raise_at_the_end()
         handlers = getattr(_here, "handlers", None)
         if handlers is not None:
             _here.handlers = {}  # none is held
@@ -109,6 +156,7 @@ interruptible = _Interruptible()
 
 def raise_held() -> None:
     """In place of that where nothing is called that takes time."""
+    _raise_at_the_end()
     if getattr(_here, "held", None):
         with interruptible:
             pass

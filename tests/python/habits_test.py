@@ -1,4 +1,6 @@
 """What people do with networks, sessions and progress out of habit: from Python itself, numpy and PyTorch. It works, or is one clear exception."""
+import os
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -108,6 +110,34 @@ class Habits(unittest.TestCase):
             for progress in (None, False) if stream is not None else (None, False, True):
                 with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.object(sys, "stderr", stream):
                     self.assertEqual(snug.train(keys, output_dir=folder, progress=progress)["steps"], 1)
+
+    def test_python_ends_while_threads_are_at_work(self):
+        """Daemons are ended in the middle; each call of theirs ends first, and none takes the process along."""
+        begin = "import common, os, sys, threading, time\nimport numpy as np, snug\nfrom networks import OPTIONS, batch, digits\n"
+        train = begin + """
+keys = dict(model="bert-tiny", vocab_size=200, max_seq_length=16, max_steps=10**6, memory="1GiB", threads=1, train_file=common.make_rows(16))
+begun = threading.Event()
+threading.Thread(target=lambda: snug.train(keys, output_dir=sys.argv[1], progress=False, logging_steps=1, on_update=lambda _: begun.set()), daemon=True).start()
+begun.wait(60)
+"""
+        evaluate = begin + """
+begun = threading.Event()
+rows = {name: np.concatenate([each] * 10**5) for name, each in batch().items()}
+threading.Thread(target=lambda: snug.Session(digits, **OPTIONS).evaluate(rows, lambda *_: begun.set()), daemon=True).start()
+begun.wait(60)
+"""
+        fork = train + """
+if os.fork() == 0:
+    sys.exit(5)
+assert os.waitstatus_to_exitcode(os.wait()[1]) == 5
+"""
+        for program in (train, evaluate, fork):
+            with tempfile.TemporaryDirectory() as folder:
+                environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+                ended = subprocess.run([sys.executable, "-W", "ignore", "-c", program, folder], env=environment, capture_output=True, text=True, timeout=120, check=False)
+                self.assertEqual((ended.returncode, ended.stderr), (0, ""))
+                if program is not evaluate:  # as at any other stop
+                    self.assertTrue(os.path.isdir(os.path.join(folder, "last")))
 
     def test_callbacks_that_are_none_are_refused_before_the_run(self):
         for name, call in (("on_update", snug.train), ("on_plan", snug.train), ("on_message", snug.plan), ("sink", snug.predict)):
