@@ -96,6 +96,10 @@ class Estimators(unittest.TestCase):
                         (iter(["a", "b"]), "give list\\(X\\)"), ((each for each in "ab"), "give list\\(X\\)"), ({"a", "b"}, "give list\\(X\\)")):
             with self.assertRaisesRegex(ValueError, said):
                 model.fit(X, y)
+        pictures = np.zeros((2, 8, 8, 3), np.uint8)
+        for X, said in ((pictures / 255, r'give uint8, such as \(255 \* X\).astype\("uint8"\)'), (pictures.transpose(0, 3, 1, 2), r"not \(3, 8, 8\): give X.transpose\(0, 2, 3, 1\)")):
+            with self.assertRaisesRegex(ValueError, said):
+                model.fit(X, y)
         with self.assertRaisesRegex(ValueError, "y has -1e\\+300; it is learned in f32"):
             self.Regressor(memory="1GiB", threads=1).fit(np.eye(2), [1.0, -1e300])
 

@@ -116,7 +116,8 @@ def _image(array: Any) -> Any:
     if array.ndim == 2:
         return np.repeat(array[..., None], 3, axis=2)
     if array.ndim != 3 or array.shape[2] != 3:
-        raise ValueError(f"an image is (height, width) or (height, width, 3), not {array.shape}")
+        turned = ": give X.transpose(0, 2, 3, 1)" if array.ndim == 3 and array.shape[0] == 3 else ""  # as PyTorch has them
+        raise ValueError(f"an image is (height, width) or (height, width, 3), not {array.shape}{turned}")
     return array
 
 
@@ -188,6 +189,8 @@ def _some(names: list[Any]) -> str:
 def _of_array(X: Any) -> Texts | Images | None:
     if X.ndim in (3, 4) and X.dtype == np.uint8 and len(X):
         return Images([_image(row) for row in X])
+    if X.ndim == 4:
+        raise ValueError(f"X has the shape {X.shape} of images, of {X.dtype}: give uint8, such as (255 * X).astype(\"uint8\")")
     if X.dtype.kind == "S" or (X.dtype.kind == "O" and any(isinstance(value, bytes) for value in X.flat)):
         raise ValueError(f"X has bytes where texts belong: decode them, {_DECODE}")
     if X.dtype.kind not in _OF_TEXTS or X.ndim not in (1, 2) or not any(map(_is_text, X.flat)):
