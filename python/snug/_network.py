@@ -2,6 +2,7 @@
 """Networks of your own: functions that build them, value by value (include/snug/network.h)."""
 from __future__ import annotations
 
+import array
 import contextlib
 import ctypes
 import json
@@ -229,6 +230,8 @@ class NetworkBuilder:
     def __init__(self, address: int | None) -> None:
         self._address = address
         self._reported: Error | None = None
+        self._lengths: dict[str, int] = {}
+        self._calls: list[tuple[str, tuple[int, ...], bytes | None]] = []
 
     def _call(self, name: str, operands: Sequence[Tensor | None] = (), /, **attributes: Any) -> Any:
         if self._address is None:
@@ -238,6 +241,7 @@ class NetworkBuilder:
         for i, operand in enumerate(operands):
             given[i] = -1 if operand is None else self._number_of(name, operand)
         text = _text_of(name, attributes) if attributes else None
+        self._calls.append((name, tuple(given), text))
         try:
             return result_of(library().snug_build_call(self._address, name.encode(), given, len(operands), text))
         except Error as error:
@@ -288,7 +292,9 @@ class NetworkBuilder:
 
     def length(self, name: str = "") -> Length:
         """The length that rows are padded to, where the session's `lengths` has any; otherwise 0."""
-        return Length(self._call("length", name=name), name)
+        length = Length(self._call("length", name=name), name)
+        self._lengths[name] = int(length)
+        return length
 
     def input(self, name: str, row_shape: Sequence[int] = (), dtype: Any = "f32") -> Tensor:
         """Fed with every batch: (rows, *row_shape) of "f32", "i32" or "bool". Where rows are filled up to a length, that is the
@@ -369,6 +375,7 @@ class Network:
             raise TypeError(f"a network is a function of its builder, not a {type(function).__name__}")
         self.name = name
         self._function = function
+        self._begin()
         place = ctypes.c_void_p()
         build = Build(self._build)
         result_of(library().snug_network_new(text_bytes("network", name), build, None, place))
@@ -381,6 +388,7 @@ class Network:
         """A network of the library's."""
         network = Network.__new__(Network)
         network.name = name
+        network._begin()
         network._handle = handle
         return network
 
@@ -393,11 +401,31 @@ class Network:
         op._add_to(self._handle)
         return self
 
+    def _begin(self) -> None:
+        """A session or a plan begins: what the function refers to may have changed since the last one."""
+        self._built: dict[tuple[Any, ...], array.array[int]] = {}
+
+    def _require_same(self, builder: NetworkBuilder) -> None:
+        """What trains and what evaluates are built by calls of their own: a function that draws numbers would make two networks."""
+        calls = builder._calls
+        hashes = array.array("q", map(hash, calls))
+        key = (builder.rows, builder.training, *sorted(builder._lengths.items()))
+        before = self._built.setdefault(key, hashes)
+        for (name, _operands, text), now, then in zip(calls, hashes, before):
+            if now != then:
+                said = f"{name} {text.decode()}" if text else name
+                raise Error("invalid_graph", self.name, f"its function was called twice for {key[0]} rows, and built another network: {said}",
+                            "let it depend on b.rows, b.training and b.length() only: draw no numbers in it, and count nothing")
+        if len(hashes) != len(before):
+            raise Error("invalid_graph", self.name, f"its function was called twice for {key[0]} rows, and built {len(before)} and {len(hashes)} parts",
+                        "let it depend on b.rows, b.training and b.length() only")
+
     def _build(self, _context: Any, address: int) -> int:
         builder = NetworkBuilder(address)
         try:
             with _callbacks.interruptible:
                 self._function(builder)
+                self._require_same(builder)
             return 0
         except BaseException as error:  # noqa: BLE001: nothing may leave through C
             return _callbacks.failed_building(error, builder._reported)

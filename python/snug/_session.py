@@ -113,6 +113,7 @@ class Given:
     def __init__(self, network: Network, options: Mapping[str, Any]) -> None:
         if not isinstance(network, Network):
             raise TypeError(f"a session is of a network (snug.network), not of a {type(network).__name__}")
+        network._begin()
         self.network = network
         rest = dict(options)
         self.data = Data()

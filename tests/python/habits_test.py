@@ -77,6 +77,21 @@ class Habits(unittest.TestCase):
             use = lambda x, name=name, value=value: times(x, **{name: value})  # noqa: E731
             self.assertIn(fix, refused(self, "bad_config", f"'{name}' is {value!r}", loss).hint)
 
+    def test_a_network_that_is_another_each_time_is_refused(self):
+        random, count = np.random.default_rng(1), iter(range(1000))
+        for build, said in ((lambda x: linear("a", x, WIDTH) * float(random.random()), "scale"), (lambda x: ops.dropout(linear("a", x, WIDTH), float(random.random())), "dropout"),
+                            (lambda x: linear("a", x, WIDTH) if next(count) % 5 else ops.relu(linear("a", x, WIDTH)), "")):
+            error = refused(self, "invalid_graph", "built", lambda build=build: loss_of(lambda b, x: mean_squared_error(build(x), x)))
+            self.assertIn(said, error.message)
+        # Between two sessions it may change.
+        factor = 1.0
+        network = snug.Network("changes", lambda b: b.minimize(mean_squared_error(linear("a", b.input("x", [WIDTH]), 1) * factor, b.input("y", [1]))))
+        rows = {"x": batch()["x"], "y": np.zeros((len(batch()["x"]), 1), np.float32)}
+        losses = []
+        for factor in (1.0, 2.0):
+            losses.append(snug.Session(network, **OPTIONS).step(rows).loss)
+        self.assertAlmostEqual(losses[1], 4 * losses[0], places=4)
+
     def test_weights_are_loaded_all_or_none(self):
         session = snug.Session(digits, **OPTIONS)
         before = session.state_dict()
