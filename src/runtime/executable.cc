@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
+#include <limits>
 #include <numeric>
 
 #include "base/check.h"
@@ -31,16 +33,15 @@ std::vector<ByteRange> gaps(std::vector<ByteRange> used, ByteRange range) {
   return free;
 }
 
-// " of 'label'": the fed ids that a node reads, which are what may be out of range.
-std::string fed_ids(const Graph& graph, NodeId node) {
-  std::string names;
+// The fed values whose elements are ids to a node.
+std::vector<ValueId> fed_ids(const Graph& graph, NodeId node) {
+  std::vector<ValueId> found;
   for (const ValueId input : graph.node(node).inputs) {
     if (input == kNone || graph.type(input).dtype != DType::i32) continue;
-    const Value& stored = graph.value(storage_of(graph, input));
-    if (stored.kind != ValueKind::input) continue;
-    names += (names.empty() ? " of '" : ", '") + stored.name + "'";
+    const ValueId stored = storage_of(graph, input);
+    if (graph.value(stored).kind == ValueKind::input) found.push_back(stored);
   }
-  return names;
+  return found;
 }
 
 bool moves_weights(const Graph& graph, const Node& node) {
@@ -168,7 +169,17 @@ Executable::Executable(const Graph& graph, const Lowered& lowered, const plan::P
                           .first_written = 0,
                           .is_callers = is_callers,
                           .is_update = moves_weights(graph, graph.node(node))});
-      node_names_.try_emplace(node, describe(graph, node) + fed_ids(graph, node));
+      std::string name = describe(graph, node);
+      for (const ValueId id : fed_ids(graph, node)) {
+        const Value& value = graph.value(id);
+        const int64_t begin = residents.at(value.name).offset;
+        std::vector<FedIds>& fed = fed_ids_[node];
+        name += (fed.empty() ? " of '" : ", '") + value.name + "'";
+        fed.push_back({value.name,
+                       to_string(graph.type(graph.node(node).inputs[0])),
+                       {begin, begin + byte_count(value.type)}});
+      }
+      node_names_.try_emplace(node, std::move(name));
     }
   }
   bind(graph, lowered, plan, residents, kernels);
@@ -270,11 +281,34 @@ void Executable::fail(const Bound& bound, ErrorCode code, const std::string& wha
   throw failure;
 }
 
+// ": 'label' holds 0 to 10, beside f32[8,10]".
+std::string Executable::said_of(const std::vector<FedIds>& fed) const {
+  std::string said;
+  for (const auto& [input, beside, range] : fed) {
+    int32_t least = std::numeric_limits<int32_t>::max();
+    int32_t most = std::numeric_limits<int32_t>::min();
+    for_parts(block_, range, sizeof(int32_t), [&](int64_t, std::span<const std::byte> bytes) {
+      for (size_t at = 0; at < bytes.size(); at += sizeof(int32_t)) {
+        int32_t id = 0;
+        std::memcpy(&id, bytes.data() + at, sizeof(id));
+        least = std::min(least, id);
+        most = std::max(most, id);
+      }
+    });
+    said += (said.empty() ? ": '" : ", '") + input + "' holds " + std::to_string(least) + " to " +
+            std::to_string(most) + ", beside " + beside;
+  }
+  return said;
+}
+
 void Executable::fail(const Bound& bound, ErrorCode code) const {
   const bool is_index = code == ErrorCode::bad_data && !bound.is_callers;
+  const auto fed = fed_ids_.find(bound.node);
   fail(bound, code,
-       "the kernel failed: " + (is_index ? std::string("an id or label is out of range")
-                                         : std::string(to_string(code))),
+       "the kernel failed: " +
+           (is_index ? "an id or label is out of range" +
+                           (fed == fed_ids_.end() ? std::string() : said_of(fed->second))
+                     : std::string(to_string(code))),
        is_index ? "ids are below the rows of their table, labels below the classes (or "
                   "-100 where they are an input); none is below 0"
                 : "");

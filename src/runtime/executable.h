@@ -118,6 +118,14 @@ class Executable {
   std::vector<const std::byte*> inputs_;  // addresses, of all kernels
   std::vector<std::byte*> outputs_;
   std::map<NodeId, std::string> node_names_;
+  /// Ids that a node reads as they were fed, which are what may be out of range.
+  struct FedIds {
+    std::string input;
+    std::string beside;  // the type of the table, or of the logits
+    ByteRange range;
+  };
+  [[nodiscard]] std::string said_of(const std::vector<FedIds>& fed) const;
+  std::map<NodeId, std::vector<FedIds>> fed_ids_;
   std::vector<plan::OpId> ops_;      // by step
   IndexVector<int64_t> live_bytes_;  // by step
   struct PlacedRange {

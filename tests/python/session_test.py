@@ -20,7 +20,7 @@ import numpy as np
 import snug
 from networks import OPTIONS, ROWS, WIDTH, batch, digits, refused
 from snug import _session_options, ops
-from snug.layers import embedding_sum, linear
+from snug.layers import cross_entropy, embedding, embedding_sum, linear
 
 
 class Sessions(unittest.TestCase):
@@ -51,6 +51,20 @@ class Sessions(unittest.TestCase):
         some = snug.gradients(digits, ["out.*"], "speed", **OPTIONS).gradients(batch())
         self.assertEqual(set(some.of), {"out.weight", "out.bias"})
         np.testing.assert_array_equal(some.of["out.weight"], found.of["out.weight"])
+
+    def test_an_id_or_label_that_is_too_large_is_told_beside_its_table(self):
+        @snug.network
+        def words(b):
+            x = ops.reduce_mean(embedding("words", b.input("ids", [3], "i32"), 7, 4), [1])
+            b.minimize(cross_entropy(linear("out", x, 5), b.input("label", dtype="i32")))
+
+        session = snug.Session(words, **OPTIONS, micro_batch_size=ROWS)
+        good = {"ids": np.zeros((ROWS, 3), np.int32), "label": np.zeros(ROWS, np.int32)}
+        for name, most, part in (("ids", 7, "'ids' holds -2 to 7, beside f32[7,4]"), ("label", 5, f"'label' holds -2 to 5, beside f32[{ROWS},5]")):
+            wrong = good[name].copy()
+            wrong.ravel()[:2] = -2, most
+            refused(self, "bad_data", part, lambda: session.step({**good, name: wrong}))
+        session.step(good)
 
     def test_a_loss_times_and_divided_by_numbers(self):
         def gradients(change):
