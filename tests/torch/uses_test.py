@@ -67,6 +67,41 @@ class Uses(unittest.TestCase):
             run(x + 100)
         run(x).backward()
 
+    def test_checks_of_linear_algebra(self):
+        """Of their own results, in order, as in eager mode, in forward and backward part."""
+        class Inverse(torch.autograd.Function):
+            @staticmethod
+            def forward(context, matrix):
+                context.save_for_backward(matrix)
+                return torch.linalg.inv(matrix)
+
+            @staticmethod
+            def backward(context, gradient):
+                inverse = torch.linalg.inv(context.saved_tensors[0]).T
+                return -inverse @ gradient @ inverse
+
+        def algebra(layer, x):
+            y = torch.tanh(layer(x))
+            matrix = y.T @ y
+            lower = torch.linalg.cholesky(matrix + torch.eye(16, device=x.device))
+            return (torch.linalg.inv(matrix * x[0, 0]) @ lower + torch.linalg.solve(matrix.sin(), lower) + Inverse.apply(matrix.cos())).sin().mean()
+
+        model, x = made(algebra)
+        self.assertTrue(equal(gradients_of(model, "eager", x), gradients_of(model, "aot_eager", x)))
+        backend = self.check(model, x)
+        self.assertGreater(backend.plans[0].runs_again, 0)
+        run = torch.compile(model, backend=backend)
+        with torch.no_grad():
+            self.assertTrue(torch.equal(run(x), model(x)))
+        singular = x.clone()
+        singular[0, 0] = 0
+        for wrong, text in ((x * float("nan"), "linalg.cholesky: .*not positive-definite"), (singular, "linalg.inv: .*singular")):
+            with self.assertRaisesRegex(torch.linalg.LinAlgError, text):
+                model(wrong)
+            with self.assertRaisesRegex(torch.linalg.LinAlgError, text):
+                run(wrong)
+        run(x).backward()
+
     def refused(self, function, text, **more):
         model, x = made(function)
         with self.assertRaisesRegex(snug.Error, text):
@@ -92,7 +127,12 @@ class Uses(unittest.TestCase):
         self.refused(heads, f"more than one graph.*ata-dependent.*{here}")
 
     def test_refusals_name_the_op(self):
-        self.refused(lambda layer, x: torch.linalg.cholesky(layer(x)[:16] @ layer(x)[:16].T + 99 * torch.eye(16, device=x.device)).sum(), "_linalg_check_errors.*for an effect\nhint: .*cholesky_ex")
+        def printed(layer, x):
+            y = layer(x)
+            torch.ops.aten._print("here")
+            return y.sum()
+
+        self.refused(printed, r"uses_test\.py\", line \d+\)\] calls aten._print.default.*for an effect\nhint: leave it out")
         table = nn.EmbeddingBag(100, 16, sparse=True, device=DEVICE)
         self.refused(lambda layer, x: layer(table(x.abs().long())).sum(), "layout torch.sparse_coo.*\nhint: .*sparse=False")
 

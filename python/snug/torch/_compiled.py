@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 
 from .._errors import DoesNotFit, Error
 from ._dropout import OWN_OPS, take_apart
-from ._joint import Joint, Price, draws, list_writes_in_forward
+from ._joint import Joint, Price, draws, list_writes_in_forward, place_in
 from ._marks import make_again
 from ._memory import shown
 from ._prices import Prices
@@ -58,11 +57,6 @@ def refused_by_name() -> Iterator[None]:
 
 def _op_and_place(error: Exception) -> str:
     return ", ".join([str(error).split("\n", 1)[0], *place_in(str(error))])
-
-
-def place_in(said: str) -> list[str]:
-    """The innermost line of the user's that an error of PyTorch's names, if any."""
-    return re.findall(r'^ *(File "[^"]*", line \d+)', said, re.MULTILINE)[-1:]
 
 
 def device_of(args: Sequence[Any]) -> torch.device:

@@ -6,6 +6,7 @@ What is counted are storages, not nodes. What is not understood is refused by na
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -30,8 +31,13 @@ HOST_NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool, int, float, bool)
 
 
 def refuse(node: Node, why: str, hint: str = "") -> Error:
-    text = f"{node.name} ({node.target})"
-    return Error("unsupported", text, why, hint)
+    place = "".join(f", {each}" for each in place_in(str(node.meta.get("stack_trace", ""))))
+    return Error("unsupported", f"{node.name} ({node.target}{place})", why, hint)
+
+
+def place_in(said: str) -> list[str]:
+    """The innermost line of the user's that a text of PyTorch's names, if any."""
+    return re.findall(r'^ *(File "[^"]*", line \d+)', said, re.MULTILINE)[-1:]
 
 
 def tensors(node: Node) -> list[torch.Tensor | None]:
@@ -52,9 +58,17 @@ def tensors(node: Node) -> list[torch.Tensor | None]:
     return parts
 
 
+CHECKS = (torch.ops.aten._assert_async.msg, torch.ops.aten._assert_async.default, torch.ops.aten._linalg_check_errors.default)
+
+
 def is_assertion(node: Node) -> bool:
-    """Such as F.one_hot has for its classes: it makes nothing, and runs once."""
-    return node.target in (torch.ops.aten._assert_async.msg, torch.ops.aten._assert_async.default)
+    """Such as F.one_hot has for its classes, and linalg.cholesky for its result: it makes nothing, and runs once."""
+    return node.target in CHECKS or _is_checked_in_order(node)
+
+
+def _is_checked_in_order(node: Node) -> bool:
+    """An assertion that reads and returns a token, a tensor of no bytes, which keeps effects in order."""
+    return node.target is torch.ops.higher_order.with_effects and node.args[1] in CHECKS
 
 
 def size_of(tensor: torch.Tensor) -> int:
@@ -207,15 +221,18 @@ class Joint:
     def _add_op(self, node: Node) -> None:
         if any(each in self.of_tangents for each in node.all_input_nodes):
             self.of_tangents.add(node)
+        if node.target is operator.getitem and _is_checked_in_order(node.args[0]):
+            self.names[node] = self.names[node.args[0]]
+            return
         if node.target is operator.getitem:
             numbers = [i for i, each in enumerate(tensors(node.args[0])) if each is not None]
             self.names[node] = [self.names[node.args[0]][numbers.index(node.args[1])]]
             return
-        if not isinstance(node.target, torch._ops.OpOverload) and node.target not in self.own_ops:
+        if not isinstance(node.target, torch._ops.OpOverload) and node.target not in self.own_ops and not is_assertion(node):
             if node.args and isinstance(node.args[0], torch._ops.OpOverload):  # a custom op with mutates_args
                 raise refuse(node, f"calls {node.args[0]}, which writes tensors in place", "let it return what it makes")
             if node.target is torch.ops.higher_order.with_effects:
-                raise refuse(node, f"calls {node.args[1]}, which is there for an effect", "an op without it, such as torch.linalg.cholesky_ex for cholesky")
+                raise refuse(node, f"calls {node.args[1]}, which is there for an effect", "leave it out of what is compiled, or print and log behind the step")
             raise refuse(node, "is no ATen op")
         if getattr(node.target, "namespace", "") in ("_c10d_functional", "c10d"):
             raise refuse(node, "is a collective, whose partners on other ranks are not known here")
@@ -245,7 +262,7 @@ class Joint:
 
     def _overwritten(self, node: Node) -> list[str]:
         names = []
-        for each in written(node):
+        for each in [node.args[0]] if _is_checked_in_order(node) else written(node):
             for name in self.names[each]:
                 if name not in self.resident:
                     raise refuse(node, f"writes {name} in place, which is no parameter and no input")

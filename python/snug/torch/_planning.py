@@ -19,8 +19,8 @@ from .. import solve
 from .._errors import DoesNotFit, Error, Way
 from . import _page
 from ._backend import Backend, without_gradients
-from ._compiled import device_of, joint_of, place_in, refused_by_name
-from ._joint import Joint
+from ._compiled import device_of, joint_of, refused_by_name
+from ._joint import Joint, place_in
 from ._memory import shown
 from ._region import Allowance, RegionPlan, beside, plan_region, warn_of_loss_elsewhere, with_bases
 
