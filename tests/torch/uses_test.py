@@ -16,6 +16,7 @@ from torch.nn import functional as F
 import snug
 import snug.torch
 from exact_test import DEVICE, equal, gradients_of
+from snug.torch._numbers import Numbers
 from snug.torch._prices import Prices
 from snug.torch._resident import update_bytes
 
@@ -102,6 +103,45 @@ class Uses(unittest.TestCase):
                 run(wrong)
         run(x).backward()
 
+    def train(self, model, x, numbers, backend, **more):
+        """The gradients of calls with so many numbers, and the plans."""
+        torch._dynamo.reset()
+        run = torch.compile(model, backend=backend, **more)
+        found = []
+        for each in numbers:
+            model.zero_grad()
+            run(x, *each).backward()
+            found += [parameter.grad.clone() for parameter in model.parameters()]
+        return found
+
+    def test_floats_that_change(self):
+        """Weights and temperatures: one plan serves those for which the graph is the same; what an op wants as a number is a constant."""
+        class Weighted(Model):
+            def forward(self, x, weight, heat):
+                return self.function(self.layer(x), weight, heat)
+
+        numbers = [(0.1 * i, 1 + 0.5 * i) for i in range(1, 7)]
+        for function, plans in ((lambda y, weight, heat: weight * torch.softmax(y / heat, -1).square().mean() + y.mean() * (weight + 1) ** 2, 2),
+                                (lambda y, weight, heat: F.leaky_relu(y, heat).mean() * weight, 6)):
+            torch.manual_seed(0)
+            model, x = Weighted(function).to(DEVICE), torch.randn(32, 16, device=DEVICE)
+            wanted = self.train(model, x, numbers, "eager")
+            backend = snug.torch.backend("1MiB", resident_bytes=0)
+            self.assertTrue(equal(wanted, self.train(model, x, numbers, backend)))
+            self.assertEqual(len(backend.plans), plans)
+        # With dynamic=True, what is a float of a module is a number, too.
+        backend = snug.torch.backend("1MiB", resident_bytes=0)
+        self.assertTrue(equal(wanted, self.train(model, x, numbers, backend, dynamic=True)))
+        with self.assertRaisesRegex(snug.Error, "numbers.*new for the 9th time.*\nhint: a tensor in place of a float"):
+            self.train(model, x, [(1.0, 0.1 * i) for i in range(1, 12)], snug.torch.backend("1MiB", resident_bytes=0))
+
+    def test_what_a_graph_asks_of_a_number(self):
+        numbers = Numbers([0])
+        with numbers.traced([torch.tensor(2.0, dtype=torch.float64)]) as (number,):
+            self.assertTrue(number.item() > 1)
+        for value, holds in ((3.0, True), (0.5, False)):
+            self.assertEqual(numbers.hold([torch.tensor(value, dtype=torch.float64)]), holds)
+
     def refused(self, function, text, **more):
         model, x = made(function)
         with self.assertRaisesRegex(snug.Error, text):
@@ -121,7 +161,7 @@ class Uses(unittest.TestCase):
             return F.multi_head_attention_forward(layer(x), x, x, 16, 4 if bool((x == 0).all()) else 2, None, None, None, None, False, 0.0, layer.weight, layer.bias)[0].sum()
 
         here = r"uses_test\.py\", line \d+"
-        self.refused(number, "number of the host.*_local_scalar_dense.*" + here)
+        self.refused(number, "number of the host.*_local_scalar_dense.*" + here + "(?s:.*)hint: leave out .item")
         self.refused(branch, f"more than one graph.*ata-dependent branching.*{here}.*: Detected")
         self.refused(rows, "as many rows as its numbers say.*nonzero.*" + here)
         self.refused(heads, f"more than one graph.*ata-dependent.*{here}")

@@ -12,6 +12,7 @@ from torch.fx import GraphModule, Node
 from .._errors import DoesNotFit, Error
 from ._compiled import Compiled
 from ._memory import bytes_of, shown
+from ._numbers import Constant, Numbers, numbers_of
 from ._prices import Prices
 from ._region import Allowance, RegionPlan
 from ._share import divide
@@ -139,29 +140,43 @@ class _Region:
     def __init__(self, backend: Backend, module: GraphModule) -> None:
         self.backend = backend
         self.module = module
-        self.compiled: dict[Any, Compiled] = {}
+        self.compiled: dict[Any, list[Compiled]] = {}  # by shapes: several where numbers are constants of the graph
+        self.numbers = numbers_of(module)
+        self.constants: set[int] = set()  # places of those of them that are
 
     def __call__(self, *args: Any) -> Any:
         if self.backend.graphs == "several" and torch.is_grad_enabled():
             self.backend.begin()
-        key = (torch.is_grad_enabled(), *(_shape_of(each) for each in args))
-        compiled = self.compiled.get(key)
+        known = self.compiled.setdefault((torch.is_grad_enabled(), *(_shape_of(each) for each in args)), [])
+        compiled = next((each for each in known if each.numbers.hold(args)), None)
         if compiled is None:
-            if len(self.compiled) == MOST_SHAPES:
-                raise Error("unsupported", "shapes", f"are new for the {MOST_SHAPES + 1}th time, and there is a plan for each", "pad batches to a few shapes")
-            if not self.compiled and self.backend.differentiate == "loss":
+            count = sum(map(len, self.compiled.values()))
+            if count == MOST_SHAPES:
+                name, hint = ("numbers", "a tensor in place of a float that changes") if known else ("shapes", "pad batches to a few shapes")
+                raise Error("unsupported", name, f"are new for the {MOST_SHAPES + 1}th time, and there is a plan for each", hint)
+            if count == 0 and self.backend.differentiate == "loss":
                 self.module = without_gradients(self.module)
-            compiled = self.compiled[key] = _kind(self.backend.mode)(self.backend, self.module, args)
+            compiled = self._compile(args)
+            known.append(compiled)
         else:
             share = compiled.share_of_call(args)
             if share != compiled.planned_share:
-                compiled = self.compiled[key] = self._planned_anew(compiled, share, args)
+                anew = self._planned_anew(compiled, share, args)
+                known[known.index(compiled)] = compiled = anew
         return compiled(args)
+
+    def _compile(self, args: Sequence[Any], share: Allowance | None = None) -> Compiled:
+        while True:
+            numbers = Numbers(self.numbers, {i: args[i].item() for i in self.constants})
+            try:
+                return _kind(self.backend.mode)(self.backend, numbers.put_into(self.module, args), args, share, numbers)
+            except Constant as error:
+                self.constants |= error.places or set(numbers.free)
 
     def _planned_anew(self, compiled: Compiled, share: Allowance | None, args: Sequence[Any]) -> Compiled:
         is_beside_results = share != compiled.share
         try:
-            found = _kind(self.backend.mode)(self.backend, self.module, args, share)
+            found = self._compile(args, share)
         except DoesNotFit:
             if is_beside_results:
                 return compiled  # which says that these results are in the way

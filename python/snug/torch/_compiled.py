@@ -18,6 +18,7 @@ from ._dropout import OWN_OPS, take_apart
 from ._joint import Joint, Price, draws, list_writes_in_forward, place_in
 from ._marks import make_again
 from ._memory import shown
+from ._numbers import Numbers
 from ._prices import Prices
 from ._program import Program, Watch
 from ._region import Allowance, RegionPlan, plan_region, warn_of_loss_elsewhere
@@ -49,7 +50,7 @@ def refused_by_name() -> Iterator[None]:
         yield
     except DataDependentOutputException as error:
         raise Error("unsupported", "graph", f"has a number of the host ({_op_and_place(error)})",
-                    "compile with dynamic=False, without .item(); what is another number at each call had better be a tensor") from error
+                    "leave out .item(): what is another number at each call had better be a tensor") from error
     except DynamicOutputShapeException as error:
         raise Error("unsupported", "graph", f"has an op whose result has as many rows as its numbers say ({_op_and_place(error)})",
                     "torch.where or a product with a mask in its place, or capture_dynamic_output_shape_ops off and graphs=\"several\"") from error
@@ -88,8 +89,10 @@ def joint_of(module: GraphModule, num_forward_outputs: int, prices: Prices, coun
 class Compiled:
     """A graph for one set of shapes: its plan, and the two programs."""
 
-    def __init__(self, backend: Backend, module: GraphModule, args: Sequence[Any], share: Allowance | None = None) -> None:
+    def __init__(self, backend: Backend, module: GraphModule, args: Sequence[Any], share: Allowance | None = None, numbers: Numbers | None = None) -> None:
+        """Raises Constant where one of the numbers has to be."""
         self.backend = backend
+        self.numbers = numbers or Numbers()
         self.plan: RegionPlan | None = None
         self.share = self.planned_share = share
         self.forward: Program | None = None
@@ -145,7 +148,10 @@ class Compiled:
         compiler = aot_autograd(fw_compiler=self._compile_forward, bw_compiler=self._compile_backward, inference_compiler=self._compile_inference,
                                 partition_fn=self._partition, keep_inference_input_mutations=True)
         with torch._functorch.config.patch(donated_buffer=False):  # nothing is written into what crosses, so it may be used again
-            return compiler(module, list(args))
+            if not self.numbers.free:
+                return compiler(module, list(args))
+            with self.numbers.traced(args) as given:
+                return compiler(module, given)
 
     def _partition(self, module: GraphModule, joint_inputs: Any, *, num_fwd_outputs: int, **more: Any) -> tuple[GraphModule, GraphModule]:
         assert self._args is not None

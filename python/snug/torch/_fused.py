@@ -19,9 +19,7 @@ import torch
 from torch._inductor import config as inductor_config
 from torch._inductor.compile_fx import compile_fx, compile_fx_inner
 from torch._inductor.custom_graph_pass import CustomPartitionerFn
-from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import GraphModule, Node
-from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from .. import version
 from .._errors import DoesNotFit, Error
@@ -129,13 +127,11 @@ class Fused(Compiled):
 
     def _compiled(self, module: GraphModule, args: Sequence[Any], patches: dict[str, Any]) -> Callable[..., Any]:
         own = GraphModule(module, copy.deepcopy(module.graph))  # Inductor takes it
-        mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv())  # Inductor caches nothing without an environment of shapes
-        shadows = [mode.from_tensor(each, static_shapes=True) if isinstance(each, torch.Tensor) else each for each in args]
         # What is in AOTAutograd's cache would run without a plan; compiled kernels lie in Inductor's. What is read while it is compiled is
         # known before it runs.
         words = dict(donated_buffer=False, enable_autograd_cache=False, force_non_lazy_backward_lowering=self.may_read)
-        with torch._functorch.config.patch(words), torch._guards.tracing(torch._guards.TracingContext(mode)):
-            return compile_fx(own, shadows, inner_compile=self._inner, config_patches=patches, ignore_shape_env=True)
+        with torch._functorch.config.patch(words), self.numbers.traced(args) as given:  # Inductor caches nothing without an environment of shapes
+            return compile_fx(own, given, inner_compile=self._inner, config_patches=patches, ignore_shape_env=True)
 
     _is_exact = False
     may_read = True  # a partition of PyTorch's while it is compiled

@@ -50,7 +50,7 @@ def tensors(node: Node) -> list[torch.Tensor | None]:
     parts = list(value) if isinstance(value, (tuple, list)) else [value]
     for each in parts:
         if isinstance(each, HOST_NUMBERS):
-            raise refuse(node, "is a number of the host", "compile with dynamic=False, without .item()")
+            raise refuse(node, "is a number of the host", "leave out .item(): what is another number at each call had better be a tensor")
         if isinstance(each, torch.Tensor) and each.layout != torch.strided:
             raise refuse(node, f"makes a tensor of layout {each.layout}, whose bytes its numbers decide", "dense tensors; sparse=False for embeddings")
         if each is not None and not isinstance(each, torch.Tensor):
@@ -195,7 +195,7 @@ class Joint:
 
     def _add_resident(self, node: Node) -> None:
         self.names[node] = []
-        if not node.users and isinstance(node.meta.get("val"), (int, float, bool)):
+        if not node.users and isinstance(node.meta.get("val"), HOST_NUMBERS):
             return  # a size that Dynamo hands over, and that is a constant of this graph
         for each in tensors(node):
             if each is None:
