@@ -190,6 +190,24 @@ class Uses(unittest.TestCase):
             x = torch.ones(1024, device=DEVICE)
         self.assertEqual(measured.peak_bytes - measured.start_bytes, x.nbytes)
 
+    def test_measure_sees_tensors_of_before_go(self):
+        """Of the call before, say, within another measurement or not: their bytes are free for what comes."""
+        size = 1 << 20
+        for _ in range(3):
+            held = [torch.ones(size, dtype=torch.uint8, device=DEVICE)]
+            with snug.torch.measure() as measured:
+                fresh = torch.ones(size // 4, dtype=torch.uint8, device=DEVICE)
+                view = held.pop()[1:]
+                between = torch.ones(size // 2, dtype=torch.uint8, device=DEVICE)  # the view holds the whole
+                del view
+                held.append(torch.ones(size, dtype=torch.uint8, device=DEVICE))
+            self.assertEqual(measured.peak_bytes - measured.start_bytes, 3 * size // 4)
+            with snug.torch.measure() as measured:  # what was made within a measurement goes once as well
+                held.clear()
+                fresh = torch.ones(2 * size, dtype=torch.uint8, device=DEVICE)
+            self.assertEqual(measured.peak_bytes - measured.start_bytes, size)
+            del between, fresh
+
     def test_one_profiler(self):
         """The first step measures ops with it on the CPU: a measurement around that says so, and is no wrong number."""
         if DEVICE != "cpu":

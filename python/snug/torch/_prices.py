@@ -15,7 +15,7 @@ import platform
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -147,9 +147,15 @@ class Prices:
         return peak - max(0, kept)
 
 
+def _events(results: Any) -> list[int]:
+    found = [event for event in results.events() if event.name() == "[memory]" and "cpu" in str(event.device_type()).lower()]
+    return [event.nbytes() for event in sorted(found, key=lambda event: event.start_ns())]
+
+
 @contextlib.contextmanager
-def watched_allocations() -> Iterator[list[int]]:
-    """What is allocated (above 0) and freed (below) on the CPU, in order, once it is over. PyTorch has one profiler, and another that runs ends with this one.
+def watched_allocations(read: Callable[[Any], list[int]] = _events) -> Iterator[list[int]]:
+    """What is allocated (above 0) and freed (below) on the CPU, in order, once it is over: what `read` finds in the profiler's results. PyTorch has one profiler, and another
+    that runs ends with this one.
 
     Raises Error where another one has ended it.
     """
@@ -167,8 +173,7 @@ def watched_allocations() -> Iterator[list[int]]:
         os.environ.pop("KINETO_LOG_LEVEL")
         if level is not None:
             os.environ["KINETO_LOG_LEVEL"] = level
-    found = [event for event in profile.profiler.kineto_results.events() if event.name() == "[memory]" and "cpu" in str(event.device_type()).lower()]
-    events += [event.nbytes() for event in sorted(found, key=lambda event: event.start_ns())]
+    events += read(profile.profiler.kineto_results)
 
 
 def allocated_on_cpu(run: Any) -> tuple[int, int]:
