@@ -41,6 +41,15 @@ test_python_packages() {
       build/python/bin/python "$test"
   done
 }
+# ENVIRONMENT, and names. Two of these run at once, so a thread each: most of their time is Python that compiles.
+torch_tests() {
+  local environment=$1 test
+  shift
+  for test in "$@"; do
+    SNUG_LIBRARY="$PWD/build/release/libsnug_c.so" PYTHONPATH="$PWD/python:$PWD/tests/torch" XDG_CACHE_HOME="$PWD/build/release/cache" TRANSFORMERS_VERBOSITY=error \
+      OMP_NUM_THREADS=1 TORCHINDUCTOR_COMPILE_THREADS=1 "$environment/bin/python" "tests/torch/${test}_test.py" || return 1
+  done
+}
 # ENVIRONMENT, and a version of PyTorch where it is not that of requirements.txt.
 test_torch() {
   local environment=$1 version=${2:-}
@@ -54,11 +63,12 @@ test_torch() {
   sed "${version:+s/^torch==.*/torch==$version/}" tests/torch/requirements.txt >"$environment/requirements.txt"
   "$environment/bin/pip" install --quiet --requirement "$environment/requirements.txt"
   step "PyTorch models within budgets: bits, bytes, refusals; what transformers and datasets bring and load"
-  local test
-  for test in exact uses huggingface gradients layers inductor ranks limit; do
-    SNUG_LIBRARY="$PWD/build/release/libsnug_c.so" PYTHONPATH="$PWD/python:$PWD/tests/torch" XDG_CACHE_HOME="$PWD/build/release/cache" TRANSFORMERS_VERBOSITY=error \
-      "$environment/bin/python" "tests/torch/${test}_test.py"
-  done
+  local log="$environment/second.log" second
+  torch_tests "$environment" exact uses huggingface gradients limit ranks >"$log" 2>&1 &
+  second=$!
+  torch_tests "$environment" inductor layers || { wait "$second" || cat "$log"; return 1; }
+  wait "$second" || { cat "$log"; return 1; }
+  cat "$log"
   step "a session beside PyTorch, numpy and pandas in one process, in turns and at once: the same losses"
   SNUG_LIBRARY="$PWD/build/release/libsnug_c.so" PYTHONPATH=python XDG_CACHE_HOME="$PWD/build/release/cache" "$environment/bin/python" bench/python_beside_torch.py --rounds 3
 }

@@ -1,10 +1,10 @@
-"""The backend of torch.compile: bits against the same graphs without a plan, bytes against what was planned.
+"""The backend of torch.compile: bits against the same graphs without a plan, bytes against what was planned. Every model keeps all, and then
+trains at two budgets, the smallest among them; with SNUG_WHOLE_MATRIX=1 at five.
 
     ./test.sh --torch                    makes the environment and runs this
     python tests/torch/exact_test.py     in an environment with PyTorch, transformers and peft; SNUG_LIBRARY names the library
 """
 import functools
-import os
 import pathlib
 import re
 import tempfile
@@ -18,127 +18,37 @@ from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selectiv
 import models
 import snug
 import snug.torch
+from cases import DEVICE, WHOLE_MATRIX, Case, equal, gradients_of, loss_of, marked_model
 
-WHOLE_MATRIX = bool(os.environ.get("SNUG_WHOLE_MATRIX"))  # what ./test.sh --all runs beyond --torch
-whole_matrix = unittest.skipUnless(WHOLE_MATRIX, "with SNUG_WHOLE_MATRIX=1")
-SHARES = (1.0, 0.8, 0.6, 0.4, 0.0)  # of what lies between the resident bytes and keeping all
+SHARES = (1.0, 0.8, 0.6, 0.4, 0.0) if WHOLE_MATRIX else (0.6, 0.0)  # of what lies between the resident bytes and keeping all
 warnings.filterwarnings("ignore")
-# On the CPU unless a GPU is there.
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-
-
-def made(name):
-    torch.manual_seed(0)
-    model, batch = models.MODELS[name]()
-    model.train().to(DEVICE)
-    return model, {key: value.to(DEVICE) for key, value in batch.items()}
-
-
-def loss_of(result):
-    return result if isinstance(result, torch.Tensor) else result[0]
-
-
-class Case:
-    """A model whose gradients are computed again and again from the same state and seed."""
-
-    def __init__(self, name):
-        self.model, self.batch = made(name)
-        self.trained = [each for each in self.model.parameters() if each.requires_grad]
-        self.state = {key: value.clone() for key, value in self.model.state_dict().items()}
-        self.optimizer = torch.optim.AdamW(self.trained)
-
-    def compiled(self, backend):
-        torch._dynamo.reset()
-        return torch.compile(self.model, backend=backend, dynamic=False)
-
-    def gradients(self, run, times=1):
-        self.model.load_state_dict(self.state)
-        self.optimizer.zero_grad(set_to_none=True)
-        torch.manual_seed(1)
-        for _ in range(times):
-            result = run(**self.batch)  # held: results are counted
-            loss = loss_of(result)
-            loss.backward()
-        buffers = [each.clone() for each in self.model.buffers()]
-        return [loss.detach().clone(), *buffers, *(each.grad.clone() for each in self.trained if each.grad is not None)]
-
-    def backend(self, memory, **more):
-        return snug.torch.backend(memory=memory, optimizer=self.optimizer, **{"count": "storages", **more})
-
-
-def equal(a, b):
-    return len(a) == len(b) and all(torch.equal(x, y) for x, y in zip(a, b))
-
-
-def length(tensors):
-    """Of all numbers, in float64."""
-    return sum(float(each.double().square().sum()) for each in tensors) ** 0.5
-
-
-def distance(some, others):
-    return length(a.double() - b.double() for a, b in zip(some, others))
-
-
-class Marked(nn.Module):
-    """Four layers, checkpointed in two parts."""
-
-    def __init__(self, policy, rate):
-        super().__init__()
-        self.layers = nn.ModuleList(nn.Linear(64, 64) for _ in range(4))
-        self.policy, self.rate = policy, rate
-
-    def part(self, x, first):
-        for layer in self.layers[first:first + 2]:
-            x = torch.tanh(layer(x)).view(128, 4, 64).sin().view(512, 64)
-            x = nn.functional.dropout(x, self.rate) if self.rate else x
-        return x
-
-    def forward(self, x):
-        for first in (0, 2):
-            x = checkpoint(self.part, x, first, use_reentrant=False, context_fn=functools.partial(create_selective_checkpoint_contexts, self.policy))
-        return x.square().mean()
-
-
-def marked_model(marks, rate=0):
-    """With its input. `marks`: policies by op; the others are preferred to be computed again."""
-    torch.manual_seed(0)
-    torch._dynamo.reset()
-    model = Marked(lambda _, op, *__, **___: marks.get(op, CheckpointPolicy.PREFER_RECOMPUTE), rate)
-    return model.to(DEVICE), torch.randn(512, 64, device=DEVICE)
-
-
-def gradients_of(model, backend, x):
-    torch._dynamo.reset()
-    model.zero_grad(set_to_none=True)
-    torch.manual_seed(1)
-    torch.compile(model, backend=backend)(x).backward()
-    return [each.grad.clone() for each in model.parameters()]
 
 
 class Exact(unittest.TestCase):
-    def budgets(self, case):
-        """Plans at five budgets, the smallest found among them."""
+    def budgets(self, case, traced):
+        """Plans, from keeping all to the smallest that is found."""
         whole = case.backend(2**50)
-        case.gradients(case.compiled(whole))
+        yield whole, case.gradients(traced.by(whole))
         self.assertEqual(len(whole.plans), 1)
         base, top = whole.plans[0].resident.total, whole.plans[0].peak_bytes
         for share in SHARES:
             memory = base + int(share * (top - base))
             try:
                 backend = case.backend(memory)
-                yield backend, case.gradients(case.compiled(backend))
+                yield backend, case.gradients(traced.by(backend))
             except snug.DoesNotFit as error:
                 self.assertGreater(error.smallest_bytes, memory)
                 self.assertLessEqual(error.smallest_bytes, top)
                 backend = case.backend(error.smallest_bytes)
-                yield backend, case.gradients(case.compiled(backend))
+                yield backend, case.gradients(traced.by(backend))
                 return
 
     def check(self, name):
         case = Case(name)
-        wanted = case.gradients(case.compiled("aot_eager"))
+        traced = case.traced()
+        wanted = case.gradients(traced.by("aot_eager"))
         peaks, costs = [], []
-        for backend, found in self.budgets(case):
+        for backend, found in self.budgets(case, traced):
             (plan,) = backend.plans
             with self.subTest(memory=backend.memory):
                 self.assertTrue(equal(wanted, found))

@@ -19,7 +19,7 @@ from snug.layers import conv2d, linear, mean_squared_error
 from snug.ops import reshape
 
 import huggingface_test as published
-from exact_test import distance, length
+from cases import distance, length
 
 LABELS = list(published.WORDS)
 TOKENS = 96

@@ -16,7 +16,7 @@ import torch
 import snug
 import snug.torch
 import models
-from exact_test import DEVICE, Case, CheckpointPolicy, distance, equal, gradients_of, length, marked_model, whole_matrix
+from cases import DEVICE, Case, CheckpointPolicy, distance, equal, gradients_of, length, marked_model, whole_matrix
 
 if DEVICE == "cpu":
     os.environ.setdefault("CUDA_HOME", "/nonexistent")  # or PyTorch warns of the one that it does not find
@@ -49,21 +49,22 @@ class Inductor(unittest.TestCase):
 
         base = plan.resident.total
         less = self.backend(case, base + int(share * (plan.peak_bytes - base)))
-        found = case.gradients(case.compiled(less))
+        run = case.compiled(less)
+        found = case.gradients(run)
         smaller = self.check_bytes(less)
         self.assertGreater(smaller.runs_again, 0)
         self.assertLessEqual(smaller.rounds, 4)
         self.assertLess(smaller.peak_bytes, plan.peak_bytes)
         self.assertLess(distance(wanted, found), 1e-6 * length(wanted))  # masks of dropout are the same, or it would be far more
         # Further steps, which are not measured.
-        again = case.compiled(less)
-        self.assertTrue(equal(found, case.gradients(again)))
-        self.assertTrue(equal(found, case.gradients(again)))
-        with torch.no_grad():
-            self.assertEqual(len(again(**case.batch)), len(case.model(**case.batch)))
+        self.assertTrue(equal(found, case.gradients(run)))
+        self.assertTrue(equal(found, case.gradients(run)))
+        return case, run
 
     def test_gpt2(self):
-        self.check("gpt2", 0.8)
+        case, run = self.check("gpt2", 0.8)
+        with torch.no_grad():
+            self.assertEqual(len(run(**case.batch)), len(case.model(**case.batch)))
 
     def test_resnet(self):
         self.check("resnet", 0.8)
@@ -221,14 +222,19 @@ class Inductor(unittest.TestCase):
             script.write_text(STEP)
             environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(pathlib.Path(folder, "cache"))}
 
-            def step(share):
-                done = subprocess.run([sys.executable, script, str(share)], env=environment, check=True, capture_output=True, text=True)
+            def step(memory):
+                done = subprocess.run([sys.executable, script, str(memory)], env=environment, check=True, capture_output=True, text=True)
                 return tuple(map(int, done.stdout.split()[-2:]))
 
-            self.assertEqual(step(1.0), (0, 2))
-            self.assertEqual(step(1.0), (2, 0))
-            self.assertEqual(step(0.7), (0, 2))
-            self.assertEqual(step(0.7), (2, 0))
+            case = Case("custom")
+            whole = snug.torch.backend(1 << 40, optimizer=case.optimizer)
+            case.gradients(case.compiled(whole))
+            base, top = whole.plans[0].resident.total, whole.plans[0].peak_bytes
+            self.assertEqual(step(top), (0, 2))
+            self.assertEqual(step(top), (2, 0))
+            less = base + int(0.7 * (top - base))
+            self.assertEqual(step(less), (0, 2))
+            self.assertEqual(step(less), (2, 0))
 
 
 STEP = """
@@ -239,13 +245,10 @@ from torch._dynamo.utils import counters
 
 import snug.torch
 import models
-from exact_test import Case
+from cases import Case
 
 case = Case("custom")
-plan = snug.torch.backend(1 << 40, optimizer=case.optimizer)
-case.gradients(case.compiled(plan))
-base, top = plan.plans[0].resident.total, plan.plans[0].peak_bytes
-backend = snug.torch.backend(base + int(float(sys.argv[1]) * (top - base)), optimizer=case.optimizer, mode="inductor")
+backend = snug.torch.backend(int(sys.argv[1]), optimizer=case.optimizer, mode="inductor")
 case.gradients(case.compiled(backend))
 assert backend.plans[0].mode == "inductor"
 print(counters["inductor"]["fxgraph_cache_hit"], counters["inductor"]["fxgraph_cache_miss"])

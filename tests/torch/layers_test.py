@@ -11,11 +11,10 @@ import warnings
 
 import torch
 
-import exact_test
 import models
 import snug
 import snug.torch
-from exact_test import DEVICE, WHOLE_MATRIX, equal
+from cases import DEVICE, WHOLE_MATRIX, equal
 
 warnings.filterwarnings("ignore")
 MIB = 1 << 20

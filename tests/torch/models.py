@@ -31,9 +31,13 @@ def qwen():
                                                num_key_value_heads=2, vocab_size=512, use_cache=False)))
 
 
+def one_label(model):
+    model.config.problem_type = "single_label_classification"  # set in the first call otherwise, and the second compiles everything anew
+    return model
+
+
 def classified(model, batch=4, length=64):
-    model.config.problem_type = "single_label_classification"  # set in the first call otherwise, which compiles everything anew
-    return model, dict(input_ids=tokens(batch, length), attention_mask=torch.ones(batch, length, dtype=torch.long), labels=torch.arange(batch) % 2)
+    return one_label(model), dict(input_ids=tokens(batch, length), attention_mask=torch.ones(batch, length, dtype=torch.long), labels=torch.arange(batch) % 2)
 
 
 def bert():
@@ -60,7 +64,7 @@ def vit():
     from transformers import ViTConfig, ViTForImageClassification
     model = ViTForImageClassification(ViTConfig(hidden_size=128, intermediate_size=512, num_hidden_layers=2, num_attention_heads=4, image_size=64,
                                                 patch_size=16, num_labels=10))
-    return model, dict(pixel_values=pictures(8, 3, 64), labels=torch.arange(8) % 10)
+    return one_label(model), dict(pixel_values=pictures(8, 3, 64), labels=torch.arange(8) % 10)
 
 
 def pictures(batch, channels, size):
@@ -70,7 +74,7 @@ def pictures(batch, channels, size):
 def resnet():
     from transformers import ResNetConfig, ResNetForImageClassification
     model = ResNetForImageClassification(ResNetConfig(embedding_size=16, hidden_sizes=[32, 64], depths=[2, 2], num_labels=10))
-    return model, dict(pixel_values=pictures(8, 3, 64), labels=torch.arange(8) % 10)
+    return one_label(model), dict(pixel_values=pictures(8, 3, 64), labels=torch.arange(8) % 10)
 
 
 class Unet(nn.Module):

@@ -12,7 +12,7 @@ import unittest
 import torch
 import torch.multiprocessing as processes
 
-from exact_test import DEVICE, WHOLE_MATRIX, equal
+from cases import DEVICE, WHOLE_MATRIX, equal
 
 RANKS = (2, 4) if WHOLE_MATRIX else (2,)
 

@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 import snug
 import snug.torch
-from exact_test import DEVICE, equal, gradients_of
+from cases import DEVICE, equal, gradients_of
 from snug.torch._numbers import Numbers
 from snug.torch._prices import Prices
 from snug.torch._resident import update_bytes
