@@ -2,8 +2,10 @@
 #include "backend/cpu/rate_probes.h"
 
 #include <algorithm>
+#include <bitset>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "ops/op_probes.h"
 #include "ops/optimizer/optimizers.h"
@@ -27,31 +29,34 @@ std::vector<HyperValues> settings_of(const Optimizer& optimizer) {
   return forms;
 }
 
-// A bit for each floating input that is in 16 bits where the network is. An op says so itself;
-// gradients say nothing, and their inputs of many rows count.
-uint32_t narrow_inputs(const OpDef& op, const InputTypes& inputs) {
+// Which floating inputs are in 16 bits where the network is. An op says so itself, by the bits of a
+// number; gradients say nothing, and their inputs of many rows count.
+std::vector<bool> narrow_inputs(const OpDef& op, const InputTypes& inputs) {
   const Paint paint = op.precision.paint;
   const bool says = paint != Paint::none && paint != Paint::deny;
-  if (says && op.precision.narrow != nullptr) return op.precision.narrow(inputs);
+  std::vector<bool> narrow(inputs.size(), false);  // a concat has more of them than a number bits
+  if (says && op.precision.narrow != nullptr) {
+    const std::bitset<32> said(op.precision.narrow(inputs));
+    for (size_t i = 0; i < std::min(inputs.size(), said.size()); ++i) narrow[i] = said[i];
+    return narrow;
+  }
   int64_t most = 0;
   for (const TensorType& type : inputs.given()) most = std::max(most, element_count(type));
-  uint32_t narrow = 0;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    if (inputs.has(i) && (says || 2 * element_count(inputs[i]) >= most)) narrow |= 1U << i;
-  }
+  for (size_t i = 0; i < inputs.size(); ++i)
+    narrow[i] = inputs.has(i) && (says || 2 * element_count(inputs[i]) >= most);
   return narrow;
 }
 
 // The same in 16 bits; nothing where the op has no such form, or is measured in it already.
 std::optional<RateProbe> half_probe(const OpDef& op, const RateProbe& probe) {
-  const uint32_t narrow = narrow_inputs(op, probe.inputs);
+  const std::vector<bool> narrow = narrow_inputs(op, probe.inputs);
   RateProbe half = probe;
   half.inputs = {};
   for (size_t i = 0; i < probe.inputs.size(); ++i) {
     InputTypes::Given type;
     if (probe.inputs.has(i)) type = probe.inputs[i];
     if (type && is_half(type->dtype)) return std::nullopt;
-    if (type && type->dtype == DType::f32 && (narrow >> i & 1U) != 0) type->dtype = DType::bf16;
+    if (type && type->dtype == DType::f32 && narrow[i]) type->dtype = DType::bf16;
     half.inputs.add(std::move(type));
   }
   if (half.inputs == probe.inputs) return std::nullopt;
