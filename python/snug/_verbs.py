@@ -17,10 +17,14 @@ from ._rows import with_files
 _Call = Callable[..., Any] | None
 
 
+def _joined(config: Config, keys: Mapping[str, Any]) -> tuple[Config, Mapping[str, Any]]:
+    """A configuration that is no file has its keys among the others, which win."""
+    return (None, {**config, **keys}) if isinstance(config, Mapping) else (config, keys)
+
+
 def _with_config(verb: str, config: Config, keys: Mapping[str, Any], options: Mapping[str, Any], reporter: Callable[[str, Any], None]) -> Any:
     """Runs a verb that takes a configuration. Its memory is the process's, with what the process has now (option `host_bytes`: had)."""
-    if isinstance(config, Mapping):
-        config, keys = None, {**config, **keys}
+    config, keys = _joined(config, keys)
     with with_files(keys, keys_are_all=config is None) as files:
         given = options_of(config, files.keys)
         for name, value in {"host_bytes": host_bytes(), **options}.items():
@@ -43,8 +47,7 @@ def plan(config: Config = None, *, replay: str | os.PathLike[str] | None = None,
     Raises DoesNotFit with the proof, the smallest budget that works and the cheapest ways to fit.
     """
 
-    if isinstance(config, Mapping):
-        config, keys = None, {**config, **keys}
+    config, keys = _joined(config, keys)
     # The plan's page and its file read the rows again.
     keys = {name: list(value) if isinstance(value, Iterator) else value for name, value in keys.items()}
     given = {"plan": replay, "host_bytes": host_bytes()}

@@ -20,7 +20,7 @@ struct NetworkIdentity {
 [[nodiscard]] NetworkIdentity identity_of(const compile::NetworkDef& network,
                                           const compile::BuildRequest& request);
 
-/// How `now` differs from `then`, for people: "3 gelu where there were none, ..."; empty where it
+/// How `now` differs from `then`, for people: "3 x gelu where it had 0, ..."; empty where it
 /// does not.
 [[nodiscard]] std::string difference(const NetworkIdentity& then, const NetworkIdentity& now);
 

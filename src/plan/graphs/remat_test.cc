@@ -366,23 +366,27 @@ TEST(Remat, In_place_ops_are_planned_exactly) {
   }
 }
 
+// Appends an op of one output.
+void add_op(Problem& problem, const char* name, std::initializer_list<int32_t> inputs,
+            int32_t output, bool may_recompute) {
+  Op made;
+  made.name = name;
+  made.seconds = 1;
+  made.inputs = testing::storages(inputs);
+  made.outputs = {StorageId(output)};
+  made.may_recompute = may_recompute;
+  problem.ops.push_back(made);
+}
+
 TEST(Bound, Pinned_storages_count_beside_the_operands) {
   // "a" cannot be made again and is read after "mid": it is in memory while "mid" runs.
   Problem problem;
   problem.alignment = 1;
   for (const int64_t bytes : {100, 10, 20, 1}) problem.storages.push_back({"s", bytes, false});
-  const auto op = [&](const char* name, std::initializer_list<int32_t> inputs, int32_t output) {
-    Op made;
-    made.name = name;
-    made.inputs = testing::storages(inputs);
-    made.outputs = {StorageId(output)};
-    made.may_recompute = false;
-    problem.ops.push_back(made);
-  };
-  op("a", {}, 0);
-  op("b", {0}, 1);
-  op("mid", {1}, 2);
-  op("end", {2, 0}, 3);
+  add_op(problem, "a", {}, 0, false);
+  add_op(problem, "b", {0}, 1, false);
+  add_op(problem, "mid", {1}, 2, false);
+  add_op(problem, "end", {2, 0}, 3, false);
   EXPECT_EQ(working_set_bound(problem).bytes, 121);
   EXPECT_EQ(pinned_set_bound(problem).bytes, 130);
   EXPECT_EQ(pinned_set_bound(problem).op, OpId(2));
@@ -394,20 +398,11 @@ TEST(Bound, What_is_made_of_a_draw_may_stand_for_it) {
   Problem problem;
   problem.alignment = 1;
   for (const int64_t bytes : {100, 25, 10, 70, 1}) problem.storages.push_back({"s", bytes, false});
-  const auto op = [&](const char* name, std::initializer_list<int32_t> inputs, int32_t output,
-                      bool may_recompute = true) {
-    Op made;
-    made.name = name;
-    made.inputs = testing::storages(inputs);
-    made.outputs = {StorageId(output)};
-    made.may_recompute = may_recompute;
-    problem.ops.push_back(made);
-  };
-  op("draw", {}, 0, false);
-  op("mask", {0}, 1);
-  op("use", {1}, 2);
-  op("large", {2}, 3);
-  op("end", {3, 1}, 4);
+  add_op(problem, "draw", {}, 0, false);
+  add_op(problem, "mask", {0}, 1, true);
+  add_op(problem, "use", {1}, 2, true);
+  add_op(problem, "large", {2}, 3, true);
+  add_op(problem, "end", {3, 1}, 4, true);
   problem.ops[OpId(3)].scratch_bytes = 40;
   EXPECT_EQ(working_set_bound(problem).bytes, 125);
   const WorkingSetBound bound = pinned_set_bound(problem);
@@ -447,18 +442,10 @@ TEST(Bound, What_is_kept_lies_beside_the_op_that_makes_the_last_of_it) {
   Problem problem;
   problem.alignment = 1;
   for (const int64_t bytes : {30, 20, 100, 100}) problem.storages.push_back({"s", bytes, false});
-  const auto op = [&](const char* name, std::initializer_list<int32_t> inputs, int32_t output) {
-    Op made;
-    made.name = name;
-    made.seconds = 1;
-    made.inputs = testing::storages(inputs);
-    made.outputs = {StorageId(output)};
-    problem.ops.push_back(made);
-  };
-  op("x", {}, 0);
-  op("y", {}, 1);
-  op("dw1", {0}, 2);
-  op("dw2", {1}, 3);
+  add_op(problem, "x", {}, 0, true);
+  add_op(problem, "y", {}, 1, true);
+  add_op(problem, "dw1", {0}, 2, true);
+  add_op(problem, "dw2", {1}, 3, true);
   problem.keep = testing::storages({2, 3});
   EXPECT_EQ(working_set_bound(problem).bytes, 130);
   const WorkingSetBound bound = pinned_set_bound(problem);
@@ -474,18 +461,10 @@ TEST(Bound, Storages_of_other_branches_are_pinned_by_the_order) {
   Problem problem;
   problem.alignment = 1;
   for (const int64_t bytes : {100, 10, 20, 1}) problem.storages.push_back({"s", bytes, false});
-  const auto op = [&](std::initializer_list<int32_t> inputs, int32_t output) {
-    Op made;
-    made.name = "op";
-    made.inputs = testing::storages(inputs);
-    made.outputs = {StorageId(output)};
-    made.may_recompute = false;
-    problem.ops.push_back(made);
-  };
-  op({}, 0);
-  op({}, 1);
-  op({1}, 2);
-  op({2, 0}, 3);
+  add_op(problem, "op", {}, 0, false);
+  add_op(problem, "op", {}, 1, false);
+  add_op(problem, "op", {1}, 2, false);
+  add_op(problem, "op", {2, 0}, 3, false);
   const ProblemIndex index(problem);
   EXPECT_EQ(pinned_set_bound(problem).bytes, 121);
   const WorkingSetBound bound = pinned_order_bound(StageGraph(index, given_order(problem)));
