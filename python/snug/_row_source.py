@@ -83,6 +83,11 @@ def data_of(rows: Any, length: Lengths | None, options: dict[str, str], handle: 
     return data, kept
 
 
+def _first_row(is_found: Any) -> int:
+    """The first in which an element is."""
+    return int(is_found.reshape(len(is_found), -1).any(axis=1).argmax())
+
+
 def not_finite_in(rows: Any) -> str:
     """The first input of arrays with an element that is not finite, and its row; empty where there is none."""
     if not isinstance(rows, Mapping):
@@ -93,7 +98,7 @@ def not_finite_in(rows: Any) -> str:
         values = numpy.asarray(elements_of(name, value).view)
         bad = ~numpy.isfinite(values)
         if bad.any():
-            row = int(bad.reshape(len(bad), -1).any(axis=1).argmax())
+            row = _first_row(bad)
             return f"'{name}' has {values[row][bad[row]].flat[0]} in row {row} (from 0)"
     return ""
 
@@ -144,7 +149,7 @@ def _require_written(slot: RowSlot) -> None:
         return
     unwritten = slot.values.view("i4") == _UNWRITTEN
     if unwritten.any():
-        row = slot.first_row + int(unwritten.reshape(len(unwritten), -1).any(axis=1).argmax())
+        row = slot.first_row + _first_row(unwritten)
         raise Error("bad_data", slot.input, f"row {row} (from 0) was not written, or not all of it", "write all of slot.values in fill: slot.values[...] = rows")
 
 
