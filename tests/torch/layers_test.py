@@ -145,13 +145,15 @@ class Layers(unittest.TestCase):
 RANK = f"""
 import os, sys
 sys.path[:0] = {[str(pathlib.Path(__file__).resolve().parent)] + sys.path!r}
+import datetime
 import torch
 import torch.multiprocessing as processes
 
 def work(rank, ranks, store):
     import torch.distributed as dist
     torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method="file://" + store, rank=rank, world_size=ranks)
+    dist.init_process_group("gloo", init_method="file://" + store, rank=rank, world_size=ranks, timeout=datetime.timedelta(seconds=120))
+    import snug
     import snug.torch
     from layers_test import deep, gradients
     model, batch = deep(4)
@@ -166,6 +168,15 @@ def work(rank, ranks, store):
     found = gradients(wrapped, batch)
     assert 0 < plan.checkpointed <= plan.layers, plan
     assert all(torch.equal(a, b) for a, b in zip(wanted, found))
+    wrapped.zero_grad()
+    # Nor does one that fits go on alone: where rank 1 needs more layers made again, all make them again, or none trains.
+    more = snug.torch.checkpoint(wrapped, batch, memory=whole.measured_bytes * (85 if rank == 0 else 70) // 100)
+    assert more.checkpointed > plan.checkpointed, (more, plan)
+    try:
+        snug.torch.checkpoint(wrapped, batch, memory=whole.measured_bytes * (200 if rank == 0 else 10) // 100)
+        raise AssertionError("fits in a tenth")
+    except snug.DoesNotFit as error:
+        assert "measured on rank 1 with" in str(error), error
     sys.stdout.write(f"{{plan.checkpointed}}\\n")  # one write
     sys.stdout.flush()
 

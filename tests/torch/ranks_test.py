@@ -2,6 +2,7 @@
 
     python tests/torch/ranks_test.py     in an environment as for exact_test.py; four of them with SNUG_WHOLE_MATRIX=1
 """
+import datetime
 import os
 import pathlib
 import subprocess
@@ -19,7 +20,7 @@ RANKS = (2, 4) if WHOLE_MATRIX else (2,)
 
 def start(rank, work, store, ranks):
     torch.set_num_threads(1)
-    torch.distributed.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=ranks)
+    torch.distributed.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=ranks, timeout=datetime.timedelta(seconds=300))
     WORKS[work](rank)
     torch.distributed.destroy_process_group()
 

@@ -23,7 +23,6 @@ from ._planning import call
 from ._prices import wait
 from ._resident import storages, update_bytes
 
-ROUNDS = 3
 _ORIGINAL = "_snug_forward"
 
 
@@ -177,7 +176,8 @@ def _left_as_it_was(model: torch.nn.Module, device: torch.device) -> Iterator[No
 def checkpoint(model: torch.nn.Module, batch: Any, *, memory: int | str, optimizer: torch.optim.Optimizer | None = None, loss: Callable[[Any], Any] | None = None,
                layers: list[torch.nn.Module] | None = None, resident_bytes: int | str = 0) -> LayerPlan:
     """Checkpoints as few of the model's layers as `memory` asks for, and checks it with a step on `batch` that leaves gradients,
-    buffers and random numbers as they were. In a process group, all ranks take the choice of rank 0.
+    buffers and random numbers as they were. In a process group, all ranks take the choice of rank 0, and more layers where that
+    does not fit on another one.
 
     `optimizer`: its states are counted. `resident_bytes`: what else lies on the device. Raises DoesNotFit where all layers
     checkpointed take more.
@@ -200,21 +200,25 @@ def checkpoint(model: torch.nn.Module, batch: Any, *, memory: int | str, optimiz
         more = [max(0, sum(each.found.values()) - each.inputs) for each in kept]
         peaks = [_planned(smallest, more, count) for count in range(len(modules) + 1)]
         count = next((i for i, peak in enumerate(peaks) if peak <= budget), len(modules))
-        measured = smallest
-        for _ in range(ROUNDS):
-            count = _agreed(count)
+        count = _of_all_ranks(count)[0]
+        while True:
             for i, each in enumerate(modules):
                 set_checkpointed(each, i < count)
             measured = _measured(model, batch, loss, device) + beside
-            if measured <= budget or count == len(modules):
+            # A step is one of all ranks: where one of them needs another, all go on.
+            ranks = _of_all_ranks((measured, budget, max(more)))
+            worst = max(range(len(ranks)), key=lambda rank: ranks[rank][0] - ranks[rank][1])
+            needed, limit, layer = ranks[worst]
+            if needed <= limit or count == len(modules):
                 break
-            count = min(len(modules), count + max(1, -(-(measured - budget) // max(1, max(more)))))
-    if measured > budget:
+            count = min(len(modules), count + max(1, -(-(needed - limit) // max(1, layer))))
+    if needed > limit:
         for each in modules:
             set_checkpointed(each, False)
-        error = DoesNotFit("out_of_budget", "memory", f"{shown(budget)} is less than the {shown(measured)} measured with all {len(modules)} layers checkpointed",
-                           f"memory={measured} fits; torch.compile with snug.torch.backend plans op by op, and needs less")
-        error.smallest_bytes = measured
+        of_rank = f" on rank {worst}" if len(ranks) > 1 else ""
+        error = DoesNotFit("out_of_budget", "memory", f"{shown(limit)} is less than the {shown(needed)} measured{of_rank} with all {len(modules)} layers checkpointed",
+                           f"memory={needed} fits; torch.compile with snug.torch.backend plans op by op, and needs less")
+        error.smallest_bytes = needed
         raise error
     seconds = sum(each.seconds for each in kept)
     return LayerPlan(len(modules), count, budget, peaks[count], measured, max(sum(each.found.values()) for each in kept), max(each.inputs for each in kept),
@@ -227,12 +231,12 @@ def _planned(smallest: int, more: list[int], count: int) -> int:
     return smallest + sum(more[count:]) - (more[-1] if count < len(more) else 0)
 
 
-def _agreed(count: int) -> int:
+def _of_all_ranks(value: Any) -> list[Any]:
     if not torch.distributed.is_available() or not torch.distributed.is_initialized():
-        return count
-    word = [count]
-    torch.distributed.broadcast_object_list(word, src=0)
-    return word[0]
+        return [value]
+    found = [None] * torch.distributed.get_world_size()
+    torch.distributed.all_gather_object(found, value)
+    return found
 
 
 def _measured(model: Callable[..., Any], batch: Any, loss: Callable[[Any], Any] | None, device: torch.device) -> int:
