@@ -30,9 +30,13 @@ constexpr double kLastStepDown = 0.002;
 constexpr double kAnchorShare = 0.04;
 constexpr double kEndShareOfFew = 0.35;
 constexpr double kEndShare = 0.2;
+constexpr double kEndShareOfMany = 0.3;
 constexpr uint64_t kTurns = 4;  // of an end
 constexpr int32_t kMostStagesFromKeepAll = 1500;
 constexpr double kFromKeepAllShare = 0.4;
+constexpr double kFromKeepAllShareOfMany = 0.8;
+constexpr int32_t kManyStages = 500;
+constexpr int32_t kEndsOfLowest = 3;  // of the halvings of the lowest cell, searched like ends
 constexpr double kMiddleShare = 0.05;
 // Where a search becomes warm from a state that is nearly right, in mean costs.
 constexpr double kHot = 2;
@@ -184,16 +188,19 @@ BudgetTree::State BudgetTree::improved(std::vector<State> begins, const SearchBo
 BudgetTree::State BudgetTree::improved_in_turns(const std::vector<State>& begins,
                                                 const SearchBounds& bounds) {
   State best = begins.front();
+  const bool is_many = search_.graph().op_count >= kManyStages;
+  const double dear_share = is_many ? kFromKeepAllShareOfMany : kFromKeepAllShare;
+  const double turn_share = (is_many ? kEndShareOfMany : kEndShare) / kTurns;
   if (search_.graph().op_count <= kMostStagesFromKeepAll && best.cost() > bounds.least_cost) {
     if (const std::optional<Start> dear = search_.greedy(bounds)) {
-      State found = seen(search_.improve(*dear, bounds, kFromKeepAllShare, kHot));
+      State found = seen(search_.improve(*dear, bounds, dear_share, kHot));
       if (found.cost() < best.cost()) best = std::move(found);
     }
   }
   for (uint64_t turn = 0; turn < kTurns && best.cost() > bounds.least_cost; ++turn) {
     if (is_stop_due()) break;
     const State& begin = turn > 0 && turn < begins.size() ? begins[turn] : best;
-    State found = seen(search_.improve(*begin.start, bounds, kEndShare / kTurns, kHotTurn, turn));
+    State found = seen(search_.improve(*begin.start, bounds, turn_share, kHotTurn, turn));
     if (found.cost() < best.cost()) best = std::move(found);
   }
   return best;
@@ -204,13 +211,14 @@ BudgetTree::State BudgetTree::smallest() { return seen(search_.way_down().back()
 
 // From anchor k to the next; none where nothing fits the budgets in it.
 std::optional<BudgetTree::Cell> BudgetTree::cell(int32_t k) {
-  Cell cell{bytes_at(k), bytes_at(k + 1), end(k), end(k + 1)};
+  Cell cell{bytes_at(k), bytes_at(k + 1), end(k), end(k + 1), false};
   if (cell.upper.is_none()) return std::nullopt;
   if (cell.lower.is_none()) {
     cell.lower = smallest();
     if (cell.lower.peak() >= cell.upper.peak()) cell.lower = cell.upper;
     cell.lower = stepped_down(cell.lower, {bytes_at(k), cell.upper.cost()});
     cell.lower_bytes = cell.lower.peak();
+    cell.is_lowest = search_.graph().op_count >= kManyStages;
   }
   return cell;
 }
@@ -248,8 +256,11 @@ BudgetTree::State BudgetTree::middle(const Cell& cell, int64_t bytes, int32_t de
       consider(seen(std::move(each)));
   }
   const bool is_steep = cell.lower.cost() > kSteep * cell.upper.cost();
-  if (limits_.is_improved && (depth < kImprovedHalvings || is_steep))
+  if (limits_.is_improved && cell.is_lowest && depth < kEndsOfLowest) {
+    consider(improved({best}, bounds));
+  } else if (limits_.is_improved && (depth < kImprovedHalvings || is_steep)) {
     consider(seen(search_.improve(*best.start, bounds, kMiddleShare, kWarmer)));
+  }
   stop_point();
   return best;
 }
@@ -317,8 +328,8 @@ void BudgetTree::add_curve(const Cell& cell, int32_t depth, std::vector<State>& 
   const int64_t bytes = cell.lower_bytes + (cell.upper_bytes - cell.lower_bytes) / 2;
   const State state = middle(cell, bytes, depth);
   found.push_back(state);
-  add_curve({cell.lower_bytes, bytes, cell.lower, state}, depth + 1, found);
-  add_curve({bytes, cell.upper_bytes, state, cell.upper}, depth + 1, found);
+  add_curve({cell.lower_bytes, bytes, cell.lower, state, cell.is_lowest}, depth + 1, found);
+  add_curve({bytes, cell.upper_bytes, state, cell.upper, cell.is_lowest}, depth + 1, found);
 }
 
 std::vector<RetentionResult> BudgetTree::curve() {

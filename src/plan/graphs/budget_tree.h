@@ -63,6 +63,7 @@ class BudgetTree {
     int64_t upper_bytes;
     State lower;
     State upper;
+    bool is_lowest = false;  // below every anchor that was reached: nothing near was searched
   };
 
   [[nodiscard]] int64_t bytes_at(int32_t anchor) const;

@@ -34,6 +34,7 @@ OrderSearch::OrderSearch(const ProblemIndex& index, std::span<const OpId> order,
     : index_(index),
       factor_(factor),
       graph_(index, order),
+      peers_(index, graph_),
       state_(graph_, 0),
       droppable_(droppable(graph_)),
       mean_cost_(mean_cost(graph_, droppable_)),
@@ -162,6 +163,7 @@ Start OrderSearch::improve(const Start& from, const SearchBounds& bounds, double
   limits.steps = kMostSteps;
   limits.mean_cost = mean_cost_;
   limits.hot = hot;
+  if (!peers_.is_empty()) limits.peers = &peers_;
   limits.least_cost = least_extra(bounds);
   if (!ruin_and_recreate(graph_, state_, droppable_, random, limits)) return from;
   return within(bounds, from);

@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "plan/graphs/peers.h"
 #include "plan/graphs/retention_starts.h"
 
 namespace snug::plan {
@@ -74,6 +75,7 @@ class OrderSearch {
   const ProblemIndex& index_;
   double factor_;
   StageGraph graph_;
+  Peers peers_;
   Retention state_;
   std::vector<ArenaId> droppable_;
   double mean_cost_ = 1;

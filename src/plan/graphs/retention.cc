@@ -534,6 +534,15 @@ double Retention::stage_peak(int32_t stage, IndexSpan<const int32_t> runs) {
   return peak;
 }
 
+std::vector<Retention::BitChange> Retention::changes() const {
+  std::vector<BitChange> found;
+  for (const Entry& each : journal_) {
+    if (each.kind == Entry::Kind::bits)
+      found.push_back({each.storage, each.first, each.last, each.value});
+  }
+  return found;
+}
+
 void Retention::roll_back(size_t to_mark) {
   while (journal_.size() > to_mark) {
     const Entry entry = journal_.back();

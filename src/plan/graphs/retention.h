@@ -43,6 +43,14 @@ class Retention {
     journal_runs_.clear();
   }
   [[nodiscard]] size_t mark() const { return journal_.size(); }
+  /// Bits that changed since the last commit or restore, in order.
+  struct BitChange {
+    ArenaId storage;
+    int32_t first = 0;  // boundaries
+    int32_t last = 0;
+    bool is_retained = false;
+  };
+  [[nodiscard]] std::vector<BitChange> changes() const;
   void roll_back(size_t to_mark = 0);
   /// Retains only what cannot be made again: everything else is made in the stage that reads it.
   /// False, and nothing changed, where in-place ops do not permit it.

@@ -20,14 +20,18 @@ constexpr double kCold = 0.02;  // where the temperature ends, in mean costs of 
 // A step is given up where it costs more than may be accepted by so many temperatures: little of
 // that comes back when the room that is left is filled.
 constexpr double kSlack = 3;
-constexpr int32_t kMaxRuins = 5;       // runs taken out in one step
-constexpr int32_t kNeighbours = 10;    // how far from the first one the others are, in runs
-constexpr int64_t kFreeList = 4096;    // runs whose listing counts as no work
-constexpr int32_t kMaxDrops = 60;      // in one step
-constexpr size_t kMaxCandidates = 10;  // for each drop, priced by the exact state
-constexpr int32_t kBlink = 8;          // one in so many candidates is overlooked
+constexpr int32_t kMaxRuins = 5;     // runs taken out in one step
+constexpr int32_t kNeighbours = 10;  // how far from the first one the others are, in runs
+constexpr int64_t kFreeList = 4096;  // runs whose listing counts as no work
+constexpr int32_t kMaxDrops = 60;    // in one step
+// For each drop, priced by the exact state. Every other step looks at few, and there are more
+// steps.
+constexpr size_t kMaxCandidates = 10;
+constexpr size_t kFewCandidates = 3;
+constexpr int32_t kBlink = 8;  // one in so many candidates is overlooked
 constexpr int64_t kMaxReachSteps = 1000;
 constexpr double kReachHeat = 0.02;   // of the overflow may be given back
+constexpr int32_t kMostMisses = 3;    // parts in which a change does not help, one way
 constexpr int32_t kPart = 8;          // one in so many gaps is dropped in part
 constexpr double kSmallShare = 0.25;  // of a dropped storage's bytes: inputs that may stay instead
 
@@ -54,13 +58,20 @@ class Ruiner {
       const double before = state_.extra_cost();
       // The step may cost this much; drawn first, so that hopeless ones end early.
       const double bar = before - temperature * std::log(1 - random_.unit());
+      most_candidates_ = random_.below(2) == 0 ? kFewCandidates : kMaxCandidates;
       const bool is_done = ruin(false) && recreate(bar + kSlack * temperature);
       if (is_done) fill();
       if (!is_done || state_.extra_cost() > bar || state_.extra_cost() < limits_.least_cost) {
         state_.roll_back();
         continue;
       }
+      const bool is_echoed = limits_.peers != nullptr && state_.extra_cost() < before;
+      if (is_echoed) changes_ = state_.changes();
       state_.commit();
+      if (is_echoed) {
+        echo(Toward::later);
+        echo(Toward::earlier);
+      }
       if (state_.extra_cost() < best.extra_cost * (1 - 1e-12)) best = state_.snapshot();
     }
     state_.restore(best);
@@ -176,6 +187,42 @@ class Ruiner {
     return true;
   }
 
+  // What has made the state cheaper, in one equal part after the other.
+  void echo(Toward toward) {
+    std::vector<Retention::BitChange> changes = changes_;
+    for (int32_t misses = 0; misses < kMostMisses && move_to_peers(changes, toward);) {
+      const double before = state_.extra_cost();
+      for (const Retention::BitChange& each : changes)
+        state_.plan(each.storage, each.first, each.last, each.is_retained);
+      first_ = last_ = changes.front().last;
+      for (const Retention::BitChange& each : changes) widen(each.first - 1, each.last);
+      taken_out_.clear();
+      const bool is_done = state_.settle() && recreate(before);
+      if (is_done) fill();
+      const double after = state_.extra_cost();
+      if (is_done && after < before * (1 - 1e-12) && after >= limits_.least_cost) {
+        state_.commit();
+      } else {
+        state_.roll_back();
+        ++misses;
+      }
+    }
+  }
+
+  // False where there is no further part.
+  bool move_to_peers(std::vector<Retention::BitChange>& changes, Toward toward) const {
+    bool is_moved = false;
+    for (Retention::BitChange& each : changes) {
+      const ArenaId storage = limits_.peers->storage(each.storage, toward);
+      const int32_t first = limits_.peers->stage(each.first - 1, toward);
+      const int32_t last = limits_.peers->stage(each.last, toward);
+      if (storage == kNone || first < graph_.producer[storage] || last <= first) return false;
+      is_moved = is_moved || storage != each.storage;
+      each = {storage, first + 1, last, each.is_retained};
+    }
+    return is_moved;
+  }
+
   // Drops gaps at the worst stage until the limit holds.
   bool recreate(double most_cost) {
     for (int32_t i = 0; !state_.fits(); ++i) {
@@ -192,10 +239,12 @@ class Ruiner {
   // from the producer's cost chooses which are looked at.
   Gap cheapest(int32_t stage) {
     list_candidates(stage);
-    if (candidates_.size() > kMaxCandidates) {
-      std::nth_element(candidates_.begin(), candidates_.begin() + kMaxCandidates, candidates_.end(),
+    if (candidates_.size() > most_candidates_) {
+      std::nth_element(candidates_.begin(),
+                       candidates_.begin() + static_cast<ptrdiff_t>(most_candidates_),
+                       candidates_.end(),
                        [](const Candidate& a, const Candidate& b) { return a.price < b.price; });
-      candidates_.resize(kMaxCandidates);
+      candidates_.resize(most_candidates_);
     }
     const double cost = state_.extra_cost();
     const double overflow = state_.overflow();
@@ -304,7 +353,9 @@ class Ruiner {
   int64_t listed_ = 0;              // work of listing runs, where they are many
   std::vector<int32_t> taken_out_;  // ops: not dropped again in the same step
   std::vector<Candidate> candidates_;
-  int32_t first_ = 0;  // the stages that the step has touched
+  size_t most_candidates_ = kMaxCandidates;
+  std::vector<Retention::BitChange> changes_;  // of the newest step
+  int32_t first_ = 0;                          // the stages that the step has touched
   int32_t last_ = 0;
 };
 

@@ -9,6 +9,7 @@
 #include <functional>
 #include <vector>
 
+#include "plan/graphs/peers.h"
 #include "plan/graphs/random.h"
 #include "plan/graphs/retention.h"
 
@@ -22,6 +23,7 @@ struct RuinLimits {
   /// States of less extra cost are not taken: what a smaller limit must not beat
   /// (budget_tree.h).
   double least_cost = 0;
+  const Peers* peers = nullptr;            // what improves a state is tried in equal parts as well
   std::function<void()> on_lower = [] {};  // sees the state at each step of `squeeze`
 };
 

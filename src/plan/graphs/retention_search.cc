@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/stop.h"
+#include "plan/graphs/peers.h"
 #include "plan/graphs/retention.h"
 #include "plan/graphs/retention_greedy.h"
 #include "plan/graphs/retention_ruin.h"
@@ -24,7 +25,7 @@ constexpr Cooling kRepair{1, 0.02};
 constexpr double kRuinWork = 400e6;
 constexpr double kRuinSteps = 200e3;
 constexpr double kSqueezeWork = 200e6;
-constexpr double kWayShare = 0.35;  // of each squeeze where somebody waits: there are three or so
+constexpr double kWayShare = 0.7;  // of each squeeze where somebody waits: there are three or so
 constexpr double kSqueezesWork = 600e6;  // of all together; then no further one begins
 constexpr uint64_t kMoreSqueezes = 6;
 constexpr int32_t kManyOps = 500;       // lowered by annealing rather than squeezed
@@ -76,6 +77,7 @@ class Searcher {
            const RetentionLimits& limits)
       : index_(index),
         graph_(graph),
+        peers_(index, graph),
         limits_(limits),
         state_(graph, limit_bytes),
         random_(limits.seed),
@@ -144,6 +146,7 @@ class Searcher {
     limits.work = static_cast<int64_t>(limits_.factor * length * kRuinWork);
     limits.steps = static_cast<int64_t>(limits_.factor * length * kRuinSteps);
     limits.mean_cost = mean_cost_;
+    if (!peers_.is_empty()) limits.peers = &peers_;
     return ruin_and_recreate(graph_, state_, droppable_, random_, limits);
   }
 
@@ -374,6 +377,7 @@ class Searcher {
 
   const ProblemIndex& index_;
   const StageGraph& graph_;
+  Peers peers_;
   RetentionLimits limits_;
   Retention state_;
   Random random_;
