@@ -2,7 +2,7 @@
 """`snug solve remat --order given` beside constraint programming (CP-SAT) on the same problem and order.
 
     pip install ortools
-    remat_cp.py PATH_TO_SNUG FILE.json... [--budgets 0.9 0.8 0.6 0.5] [--seconds 120] [--runs 2] [--workers 2]
+    remat_cp.py PATH_TO_SNUG FILE.json... [--budgets 0.9 0.8 0.6 0.5] [--seconds 120] [--runs 2] [--workers 2] [--effort default]
 
 The model is that of retention intervals: besides its first run, fixed in the listed order, an op has up to `--runs` - 1
 further ones, each in a stage (the time up to the first run of an op), there in the listed order. Every run starts an
@@ -172,7 +172,7 @@ def ask(snug, *words):
 
 
 def compare(arguments, path, budget_text, folder):
-    ours, seconds = ask(arguments.snug, "remat", path, "--budget", budget_text, "--order", "given", "--json")
+    ours, seconds = ask(arguments.snug, "remat", path, "--budget", budget_text, "--order", "given", "--effort", arguments.effort, "--json")
     size, ops, keep = load(path)
     base = sum(op["cost"] for op in ops)
     percent = lambda cost: (cost / base - 1) * 100 if base else 0
@@ -215,6 +215,7 @@ def main():
     parser.add_argument("--runs", type=int, default=2, help="of an op at most, where our schedule has no more")
     parser.add_argument("--smallest-peak", action="store_true", help="compare peaks instead of costs")
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--effort", default="default", help="of ours")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         for path in arguments.files:

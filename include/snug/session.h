@@ -331,7 +331,7 @@ class Session {
   /// one piece each weight moves as soon as its gradient is there. Steps, evaluation and save() are
   /// then Error{bad_config} until set_counts. Throws Error{numeric} where the loss or the gradients
   /// are not finite, unless a dynamic loss_scale has room to fall (StepResult::is_skipped): the
-  /// weights are then lost, go back to what you saved.
+  /// weights are then lost as well, go back to what you saved.
   StepResult step(const RowSource& batch, const StepOptions& options = {});
   /// The gradients of the mean loss of at most batch_rows rows; changes nothing. For sessions with
   /// SessionOptions::only_gradients.

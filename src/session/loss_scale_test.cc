@@ -188,6 +188,35 @@ TEST(Loss_scale, an_overflow_is_an_error_where_no_scale_can_fall) {
             std::string::npos);
 }
 
+TEST(Loss_scale, weights_of_an_update_that_was_not_finite_are_not_gone_on_with) {
+  const std::string folder = testing::TempDir() + "not_finite";
+  Session session(plain(), options_of("none"));
+  (void)session.step(Data(0).all());
+  session.save(folder);
+  const auto overflow = [&](bool is_skipped) {
+    (void)refusal(
+        [&] { (void)session.step(with_value(kInfinity).all(), {.is_skipped = is_skipped}); },
+        ErrorCode::numeric);
+  };
+  overflow(true);  // moves nothing
+  (void)session.evaluate(Data(1).all());
+  overflow(false);
+  for (const std::function<void()>& use : std::initializer_list<std::function<void()>>{
+           [&] { (void)session.step(Data(1).all()); },
+           [&] { (void)session.evaluate(Data(1).all()); }, [&] { session.save(folder); }}) {
+    const std::string text = refusal(use);
+    EXPECT_NE(text.find("[session] its last update was not finite"), std::string::npos) << text;
+  }
+  // Others in their place, as resume does.
+  Session other(plain(), options_of("none"));
+  (void)other.step(Data(0).all());
+  for (const TensorInfo& tensor : other.tensors())
+    session.write(tensor.name, other.read(tensor.name));
+  session.set_counts(other.counts());
+  EXPECT_EQ(session.step(Data(1).all()).loss, other.step(Data(1).all()).loss);
+  EXPECT_TRUE(bytes_of(session) == bytes_of(other));
+}
+
 // test_grad_scaling_unscale: found wherever it is.
 TEST(Loss_scale, unscale_finds_an_infinity_or_nan_at_every_position) {
   constexpr int64_t kIn = 5;

@@ -181,7 +181,7 @@ void Session::set_counts(const UpdateCounts& counts) {
                     std::to_string(counts.drawn) + " updates",
                 "give those of the session that was saved");
   impl_->counts = counts;
-  impl_->has_half_update = false;
+  impl_->loss_of_weights = nullptr;
 }
 
 const LossScale& Session::loss_scale() const { return impl_->loss_scale; }
@@ -250,16 +250,15 @@ session::UpdateResult Session::Impl::update(const StepOptions& options) {
                                  {.counts = counts, .loss_scale = loss_scale.value}, planned->rule,
                                  kept_buffers, options);
     } catch (const runtime::FailedBehindUpdate&) {
-      has_half_update = true;
+      loss_of_weights = "its last update failed when some weights had moved and others had not";
       throw;
     }
   });
 }
 
 void Session::Impl::check_whole() const {
-  if (has_half_update)
-    throw Error(ErrorCode::bad_config, "session",
-                "its last update failed when some weights had moved and others had not",
+  if (loss_of_weights != nullptr)
+    throw Error(ErrorCode::bad_config, "session", loss_of_weights,
                 "resume what you saved, or write weights and states that belong together and then "
                 "set_counts");
 }
@@ -311,7 +310,8 @@ StepResult Session::step(const RowSource& batch, const StepOptions& options) {
   const bool falls =
       has_overflowed && !options.is_skipped && optim::may_overflow(rule.loss_scale, it.loss_scale);
   if (!options.is_skipped) it.count_update(falls);
-  if (!falls && (has_overflowed || !std::isfinite(result.loss)))
+  if (!falls && (has_overflowed || !std::isfinite(result.loss))) {
+    if (!options.is_skipped) it.loss_of_weights = "its last update was not finite";
     throw Error(ErrorCode::numeric, "update " + std::to_string(it.counts.drawn),
                 "not finite: loss " + number_text(result.loss) + ", gradient norm " +
                     number_text(result.grad_norm) +
@@ -319,6 +319,7 @@ StepResult Session::step(const RowSource& batch, const StepOptions& options) {
                          ? std::string()
                          : " at a loss scale of " + fmt::format("{}", scale)),
                 "go back to what you saved, with a lower learning_rate or max_grad_norm");
+  }
   return {.update = it.counts.drawn,
           .loss = result.loss,
           .grad_norm = result.grad_norm,

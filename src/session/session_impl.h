@@ -63,7 +63,7 @@ class Session::Impl {
   [[nodiscard]] double gradients();
   [[nodiscard]] session::UpdateResult update(const StepOptions& options);
   void drop_gradients();
-  /// Throws Error{bad_config} behind an update that failed half-way.
+  /// Throws Error{bad_config} behind an update that left weights that belong to no model.
   void check_whole() const;
   /// Behind an update: its counts, and the scale of the next.
   void count_update(bool is_skipped);
@@ -83,7 +83,8 @@ class Session::Impl {
   UpdateCounts counts;
   LossScale loss_scale;
   bool has_prologue = false;  // what it makes is of the weights as they are
-  bool has_half_update = false;
+  /// Why the weights are lost, until others are resumed or written; null: they are not.
+  const char* loss_of_weights = nullptr;
 
  private:
   [[nodiscard]] size_t bucket_of(const Lengths& length) const;

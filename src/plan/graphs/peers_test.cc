@@ -29,8 +29,8 @@ Problem layers(int32_t odd = -1) {
   std::vector<StorageId> activations;
   for (int32_t i = 0; i < kLayers; ++i) {
     products.push_back(maker.make(numbered("product", i), Phase::forward, 10, {x, mask}, 640));
-    activations.push_back(
-        maker.make(numbered("act", i), Phase::forward, 1, {products.back()}, i == odd ? 1280 : 640));
+    activations.push_back(maker.make(numbered("act", i), Phase::forward, 1, {products.back()},
+                                     i == odd ? 1280 : 640));
     x = activations.back();
   }
   StorageId gradient = maker.make("loss", Phase::backward, 1, {x}, 640);
