@@ -195,7 +195,7 @@ class Joint:
 
     def _add_resident(self, node: Node) -> None:
         self.names[node] = []
-        if not node.users and isinstance(node.meta.get("val"), HOST_NUMBERS):
+        if not node.users and isinstance(node.meta.get("val", 0), HOST_NUMBERS):  # PyTorch 2.11 notes no value of it
             return  # a size that Dynamo hands over, and that is a constant of this graph
         for each in tensors(node):
             if each is None:
