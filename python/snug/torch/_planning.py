@@ -105,8 +105,9 @@ def _of_one_graph(model: Callable[..., Any], batch: Any, backend: Backend, loss:
         call(torch.compile(model if loss is None else whole, backend=compile_graph, fullgraph=True, dynamic=False), batch)
     except (torch._dynamo.exc.Unsupported, torch._dynamo.exc.UserError) as error:
         said = re.search("Developer debug context: (.*)", str(error))
-        if said is not None and str(error).startswith(("Observed exception", "TypeError when")):
-            raise Error("bad_config", "model", f"cannot be called with this batch: {said[1]}", "a dict, a tuple or one argument, as the model takes them; loss= is a function of its result") from error
+        does_not_bind = str(error).startswith("failed to bind arguments")  # so says PyTorch 2.11
+        if said is not None and (does_not_bind or str(error).startswith(("Observed exception", "TypeError when"))):
+            raise Error("bad_config", "model", f"cannot be called with this batch: {error.__cause__ if does_not_bind else said[1]}", "a dict, a tuple or one argument, as the model takes them; loss= is a function of its result") from error
         raise Error("unsupported", "model", f"is more than one graph to torch.compile: {_break_in(str(error))}",
                     'train it with backend(graphs="several"), which needs no plan before, or remove the break') from error
     except Exception:
