@@ -7,6 +7,7 @@ import pickle
 import threading
 import time
 import unittest
+import unittest.mock
 import warnings
 
 import torch
@@ -16,8 +17,9 @@ from torch.nn import functional as F
 import snug
 import snug.torch
 from cases import DEVICE, equal, gradients_of
+from snug.torch import _prices
 from snug.torch._numbers import Numbers
-from snug.torch._prices import Prices
+from snug.torch._prices import Prices, allocated_on_cpu
 from snug.torch._resident import update_bytes
 
 warnings.filterwarnings("ignore")
@@ -224,6 +226,32 @@ class Uses(unittest.TestCase):
         with snug.torch.measure() as measured:
             x = torch.ones(64)
         self.assertEqual(measured.peak_bytes - measured.start_bytes, x.nbytes)
+
+    def test_threads_measure_in_turns(self):
+        """Two threads in PyTorch's profiler end the process, or get nothing of it."""
+        wrong = []
+
+        def work(size):
+            for _ in range(20):
+                found = allocated_on_cpu(lambda: torch.ones(size).sin())
+                wrong.extend([found] if found != (8 * size, 4 * size) else [])
+
+        threads = [threading.Thread(target=work, args=(size,)) for size in (64, 128)]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+        self.assertEqual(wrong, [])
+        with unittest.mock.patch.object(_prices, "SECONDS_FOR_PROFILER", 0.01), snug.torch.measure("cpu"):  # one that waits for the other for ever is refused
+            def late():
+                with self.assertRaisesRegex(snug.Error, "another thread measures.*\nhint: measure behind"):
+                    allocated_on_cpu(lambda: torch.ones(64))
+                wrong.append("refused")
+
+            thread = threading.Thread(target=late)
+            thread.start()
+            thread.join()
+        self.assertEqual(wrong, ["refused"])
 
     def test_a_loss_elsewhere(self):
         """What it takes is in no plan, which is said; for a function of model and loss it is."""

@@ -13,6 +13,7 @@ import os
 import pathlib
 import platform
 import tempfile
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -27,6 +28,8 @@ from ._joint import Price, size_of, tensors
 
 BYTES_PER_MS = 10e6  # of an op that does not run on made-up operands
 MS_PER_CALL = 0.005
+SECONDS_FOR_PROFILER = 60
+_profiler = threading.RLock()  # PyTorch's: with two threads in it, some versions end the process
 
 
 def cache_folder() -> pathlib.Path:
@@ -109,6 +112,8 @@ class Prices:
                 storages = tuple(each.untyped_storage().nbytes() for each in torch.utils._pytree.tree_leaves(result) if isinstance(each, torch.Tensor))
                 del result
                 return Price(round(self._seconds(run) * 1000, 6), self._scratch(run), storages)
+            except Error:  # of the profiler
+                raise
             except Exception:  # noqa: BLE001: made-up operands may be no valid ones, whatever the op says
                 return None
 
@@ -155,24 +160,32 @@ def _events(results: Any) -> list[int]:
 @contextlib.contextmanager
 def watched_allocations(read: Callable[[Any], list[int]] = _events) -> Iterator[list[int]]:
     """What is allocated (above 0) and freed (below) on the CPU, in order, once it is over: what `read` finds in the profiler's results. PyTorch has one profiler, and another
-    that runs ends with this one.
+    that runs ends with this one. Threads take turns.
 
-    Raises Error where another one has ended it.
+    Raises Error where another one has ended it, and where another thread does not let go of it.
     """
+    if not _profiler.acquire(timeout=SECONDS_FOR_PROFILER):
+        raise Error("bad_config", "measure", f"has waited {SECONDS_FOR_PROFILER} s for PyTorch's profiler, of which there is one: another thread measures", "measure behind the first step, in which ops are measured, and one thing at a time")
     if torch.autograd._profiler_enabled():
         warnings.warn("snug.torch: ops are measured with PyTorch's profiler, and the one that runs ends here: begin it behind the first step", stacklevel=2)
     level = os.environ.get("KINETO_LOG_LEVEL")
     os.environ["KINETO_LOG_LEVEL"] = "99"  # a machine without a GPU is told about it otherwise
     events: list[int] = []
     try:
-        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
+        profile = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True)
+        profile.__enter__()
+        try:
             yield events
             if not torch.autograd._profiler_enabled():
                 raise Error("bad_config", "measure", "has lost PyTorch's profiler, of which there is one, to another measurement within it", "measure behind the first step, in which ops are measured, and one thing at a time")
+        finally:
+            if torch.autograd._profiler_enabled():  # PyTorch 2.11 cannot end it a second time
+                profile.__exit__(None, None, None)
     finally:
         os.environ.pop("KINETO_LOG_LEVEL")
         if level is not None:
             os.environ["KINETO_LOG_LEVEL"] = level
+        _profiler.release()
     events += read(profile.profiler.kineto_results)
 
 
