@@ -141,6 +141,50 @@ class Uses(unittest.TestCase):
         with self.assertRaisesRegex(snug.Error, "numbers.*new for the 9th time.*\nhint: a tensor in place of a float"):
             self.train(model, x, [(1.0, 0.1 * i) for i in range(1, 12)], snug.torch.backend("1MiB", resident_bytes=0))
 
+    def test_numbers_behind_dynamos_limit(self):
+        """With dynamic=False there is a graph for each number. Behind so many, Dynamo would run without a plan."""
+        model, x = made(lambda layer, x: layer(x[0]).sin().mean() * x[1])
+        for more in ({}, {"fullgraph": True}):
+            torch._dynamo.reset()
+            run = torch.compile(model, backend=snug.torch.backend("1MiB", resident_bytes=0), dynamic=False, **more)
+            limit = torch._dynamo.config.recompile_limit
+            for i in range(limit):
+                run((x, 0.1 * i + 0.5)).backward()
+            for _ in range(2):
+                with self.assertRaisesRegex(snug.Error, f"recompile_limit. is {limit}.*forward .*uses_test.*without a plan\nhint: leave out dynamic=False") as raised:
+                    run((x, 3.0))
+                self.assertEqual((raised.exception.code, raised.exception.where), ("unsupported", "torch._dynamo.config.recompile_limit"))
+            run((x, 0.5)).backward()  # what has a plan runs
+        with self.assertLogs("torch._dynamo", "WARNING"), torch.no_grad():  # evaluation has none in any case
+            self.assertTrue(torch.equal(torch.compile(model, backend=snug.torch.backend("1MiB", resident_bytes=0), dynamic=False)((x, 3.0)), model((x, 3.0))))
+
+    def test_calls_that_dynamo_does_not_compile(self):
+        model, x = made(lambda layer, x: layer(x[0]).sin().mean() * x[1])
+        other = torch.compile(model, backend="eager", dynamic=False)
+        with self.assertLogs("torch._dynamo", "WARNING"):
+            for i in range(torch._dynamo.config.recompile_limit + 1):
+                other((x, 0.1 * i + 0.5))
+        run = torch.compile(model, backend=snug.torch.backend("1MiB", resident_bytes=0), dynamic=False)
+        with self.assertRaisesRegex(snug.Error, "without compiling it, so there is no plan.*\nhint: .*reset"):
+            run((x, 3.0))
+        with torch.no_grad():
+            run((x, 3.0))
+        with torch.compiler.set_stance("force_eager"):
+            run((x, 3.0)).backward()
+        torch._dynamo.reset()
+        run((x, 3.0)).backward()
+        # PyTorch 2.11 compiles no module that torch.nn defines itself, and 2.15 none behind one without ops: they have their outer function in common.
+        torch._dynamo.reset()
+        nothing, layers = nn.Identity(), nn.Sequential(nn.Linear(16, 16), nn.Tanh()).to(DEVICE)
+        for each in (nothing, layers):
+            each.compile(backend=snug.torch.backend("1MiB", resident_bytes=0))
+        self.assertIs(nothing(x), x)
+        with self.assertRaisesRegex(snug.Error, "without compiling it, so there is no plan.*\nhint: a function or module of your own"):
+            layers(x)
+        backend = snug.torch.backend("1MiB", resident_bytes=0)
+        torch.compile(lambda x: layers.forward(x), backend=backend)(x).sum().backward()
+        self.assertEqual(len(backend.plans), 1)
+
     def test_what_a_graph_asks_of_a_number(self):
         numbers = Numbers([0])
         with numbers.traced([torch.tensor(2.0, dtype=torch.float64)]) as (number,):

@@ -10,6 +10,7 @@ import torch
 from torch.fx import GraphModule, Node
 
 from .._errors import DoesNotFit, Error
+from ._calls import Call, note_graph
 from ._compiled import Compiled
 from ._memory import bytes_of, shown
 from ._numbers import Constant, Numbers, numbers_of
@@ -54,6 +55,7 @@ class Backend:
         self.is_learning = False  # whether a graph has run that has no share of the memory yet
         self.order: list[Compiled] = []  # of the forward parts of this step
         self._prices: dict[str, Prices] = {}
+        self.backend_ctx_ctor = Call  # Dynamo reads it of the object's own attributes
 
     def __getstate__(self) -> dict[str, Any]:
         """Of a copy, or in a file: nothing is compiled yet."""
@@ -145,6 +147,7 @@ class _Region:
         self.constants: set[int] = set()  # places of those of them that are
 
     def __call__(self, *args: Any) -> Any:
+        note_graph()
         if self.backend.graphs == "several" and torch.is_grad_enabled():
             self.backend.begin()
         known = self.compiled.setdefault((torch.is_grad_enabled(), *(_shape_of(each) for each in args)), [])

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A call of what was compiled runs within a plan, or is refused: a function that Dynamo gives up on, it runs without any backend.
+
+Two places of PyTorch are told so when this is imported. With other backends, nothing of them changes.
+"""
+from __future__ import annotations
+
+import functools
+import sys
+import threading
+from typing import Any
+
+import torch
+from torch._dynamo import convert_frame, eval_frame
+
+from .._errors import Error
+
+
+class _Calls(threading.local):
+    """Of one thread: those that run, the innermost last."""
+
+    def __init__(self) -> None:
+        self.running: list[Call] = []
+
+
+_calls = _Calls()
+
+
+class Call:
+    """One call of what torch.compile made with a backend that has `backend_ctx_ctor`: Dynamo enters what that makes around each."""
+
+    def __enter__(self) -> None:
+        self._runs_a_graph = False
+        self._error = sys.exc_info()[1]  # that of whoever calls, and may be handling one
+        self._recorded = torch._C._autograd._get_sequence_nr()  # how many ops autograd has recorded on this thread
+        _calls.running.append(self)
+
+    def __exit__(self, *_: Any) -> None:
+        """Dynamo does not say whether there was an error; one that is raised here leaves the call as any other. Raises Error where ops were recorded for a backward part, and no graph ran."""
+        _calls.running.remove(self)
+        is_without_plan = not self._runs_a_graph and torch._C._autograd._get_sequence_nr() != self._recorded
+        is_asked_for = eval_frame._stance.stance != "default"  # by torch.compiler.set_stance
+        if is_without_plan and not is_asked_for and sys.exc_info()[1] is self._error:
+            raise Error("unsupported", "torch.compile", "has run this call without compiling it, so there is no plan for it; TORCH_LOGS=dynamo in the environment says why",
+                        "a function or module of your own around one of torch.nn, which PyTorch may skip; torch._dynamo.reset() where another backend has compiled the same code")
+
+
+def note_graph() -> None:
+    """A graph runs, within the innermost call of this thread."""
+    if _calls.running:
+        _calls.running[-1]._runs_a_graph = True
+
+
+def _hand_on_calls() -> None:
+    """torch.compile wraps backends, and loses the attribute."""
+    wrapper = torch._TorchCompileWrapper
+    init = wrapper.__init__
+
+    @functools.wraps(init)
+    def init_with_calls(self: Any, *args: Any, **words: Any) -> None:
+        init(self, *args, **words)
+        if getattr(self.compiler_fn, "backend_ctx_ctor", None) is Call:
+            self.backend_ctx_ctor = Call
+
+    wrapper.__init__ = init_with_calls  # type: ignore[method-assign]
+
+
+def _refuse_at_limit() -> None:
+    """Where Dynamo asks whether it has compiled a function too often. Its own setting for an error in that case (fail_on_recompile_limit_hit) would hold for all backends."""
+    asked = convert_frame.exceeds_recompile_limit
+
+    @functools.wraps(asked)
+    def exceeds(*args: Any) -> tuple[bool, str]:
+        is_exceeded, name = asked(*args)
+        if is_exceeded and _calls.running and torch.is_grad_enabled():
+            function = "".join(f" ({each})" for each in eval_frame.dynamo_tls.traced_frame_infos[-1:])
+            raise Error("unsupported", f"torch._dynamo.config.{name}", f"is {getattr(torch._dynamo.config, name)}: so many graphs there are of one function{function}, and the next call of it would run without a plan",
+                        "leave out dynamic=False, or hand over a tensor in place of a number that changes; torch._dynamo.reset() where another backend has compiled the same code")
+        return is_exceeded, name
+
+    convert_frame.exceeds_recompile_limit = exceeds
+
+
+_hand_on_calls()
+_refuse_at_limit()
