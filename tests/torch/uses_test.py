@@ -173,6 +173,9 @@ class Uses(unittest.TestCase):
             run((x, 3.0)).backward()
         torch._dynamo.reset()
         run((x, 3.0)).backward()
+        # What compiles nothing itself, and calls what does.
+        inner = torch.compiler.disable(lambda x: run(x))
+        torch.compile(lambda x: inner(x), backend=snug.torch.backend("1MiB", resident_bytes=0))((x, 3.0)).backward()
         # PyTorch 2.11 compiles no module that torch.nn defines itself, and 2.15 none behind one without ops: they have their outer function in common.
         torch._dynamo.reset()
         nothing, layers = nn.Identity(), nn.Sequential(nn.Linear(16, 16), nn.Tanh()).to(DEVICE)

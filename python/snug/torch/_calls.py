@@ -17,7 +17,7 @@ from .._errors import Error
 
 
 class _Calls(threading.local):
-    """Of one thread: those that run, the innermost last."""
+    """Of one thread: those that run, one within another."""
 
     def __init__(self) -> None:
         self.running: list[Call] = []
@@ -46,9 +46,9 @@ class Call:
 
 
 def note_graph() -> None:
-    """A graph runs, within the innermost call of this thread."""
-    if _calls.running:
-        _calls.running[-1]._runs_a_graph = True
+    """A graph runs, within the calls of this thread."""
+    for each in _calls.running:
+        each._runs_a_graph = True
 
 
 def _hand_on_calls() -> None:
