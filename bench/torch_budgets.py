@@ -189,6 +189,19 @@ def judge(rows):
     print(f"activation_memory_budget: peak rises at {sum(a < b for a, b in zip(peaks, peaks[1:]))} of {len(peaks) - 1} steps to a smaller fraction")
     worse = [row["name"] for row in ours if any(other["measured"] < row["measured"] and other["seconds"] < 0.97 * row["seconds"] for other in theirs)]
     print(f"more bytes and more time (by 3 %) than one of its fractions: {', '.join(worse) or 'none'}")
+    small = [row for row in ours if row["measured"] < 0.8 * max(each["measured"] for each in ours)]
+    saved = [saving(row, theirs) for row in small]
+    print(f"below 0.8 of keeping all, less of bytes or time than its best fraction at no more of the other: {', '.join(f'{each:.1%}' for each in saved) or 'no budget is'}"
+          + (f"; mean {statistics.mean(saved):.1%}" if saved else ""))
+
+
+def saving(row, theirs):
+    """What a row takes less of one than the best of these which take no more of the other; below 0 where one of them is better in both."""
+    def less(of, other):
+        rivals = [each[of] for each in theirs if each[other] <= row[other]] or [each[of] for each in theirs]
+        return 1 - row[of] / min(rivals)
+
+    return max(less("measured", "seconds"), less("seconds", "measured"))
 
 
 def add_checkpoint(model, batch, words, rows, autocast, states):
