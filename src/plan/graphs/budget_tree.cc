@@ -32,11 +32,12 @@ constexpr double kEndShareOfFew = 0.35;
 constexpr double kEndShare = 0.2;
 constexpr double kEndShareOfMany = 0.3;
 constexpr uint64_t kTurns = 4;  // of an end
-constexpr int32_t kMostStagesFromKeepAll = 1500;
+constexpr int32_t kMostStagesFromKeepAll = 5000;
 constexpr double kFromKeepAllShare = 0.4;
 constexpr double kFromKeepAllShareOfMany = 0.8;
 constexpr int32_t kManyStages = 500;
-constexpr int32_t kEndsOfLowest = 3;  // of the halvings of the lowest cell, searched like ends
+constexpr int32_t kManyMoreStages = 1500;  // of which the same share is long enough to wait for
+constexpr int32_t kEndsOfLowest = 3;       // of the halvings of the lowest cell, searched like ends
 constexpr double kMiddleShare = 0.05;
 // Where a search becomes warm from a state that is nearly right, in mean costs.
 constexpr double kHot = 2;
@@ -189,7 +190,8 @@ BudgetTree::State BudgetTree::improved_in_turns(const std::vector<State>& begins
                                                 const SearchBounds& bounds) {
   State best = begins.front();
   const bool is_many = search_.graph().op_count >= kManyStages;
-  const double dear_share = is_many ? kFromKeepAllShareOfMany : kFromKeepAllShare;
+  const bool is_longer = is_many && search_.graph().op_count <= kManyMoreStages;
+  const double dear_share = is_longer ? kFromKeepAllShareOfMany : kFromKeepAllShare;
   const double turn_share = (is_many ? kEndShareOfMany : kEndShare) / kTurns;
   if (search_.graph().op_count <= kMostStagesFromKeepAll && best.cost() > bounds.least_cost) {
     if (const std::optional<Start> dear = search_.greedy(bounds)) {
