@@ -156,7 +156,7 @@ def work(rank, ranks, store):
     import snug
     import snug.torch
     from layers_test import deep, gradients
-    model, batch = deep(4)
+    model, batch = deep(4, 8 * ranks)  # as many rows for each rank, so that layers are the same part of its bytes
     wrapped = torch.nn.parallel.DistributedDataParallel(model)
     batch = {{key: value[rank::ranks] for key, value in batch.items()}}
     gradients(wrapped, batch)  # DDP lays its buckets out anew behind the first backward part, and sums in another order
