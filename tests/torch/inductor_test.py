@@ -12,11 +12,13 @@ import warnings
 from unittest import mock
 
 import torch
+from torch._inductor.compile_fx import compile_fx_inner
 
 import snug
 import snug.torch
 import models
 from cases import DEVICE, Case, CheckpointPolicy, distance, equal, gradients_of, length, marked_model, whole_matrix
+from snug.torch import _fused
 
 if DEVICE == "cpu":
     os.environ.setdefault("CUDA_HOME", "/nonexistent")  # or PyTorch warns of the one that it does not find
@@ -135,6 +137,31 @@ class Inductor(unittest.TestCase):
         self.assertIn("micro_batches", [key for way in ways for key in way.keys])
         self.assertTrue(all(way.least_bytes < exact.smallest_bytes for way in ways))
 
+    def test_parameters_stay(self):
+        """Inductor orders ops by what they let go of: it is told which inputs are parameters, and gets them, not views of them, in the backward part."""
+        case = Case("custom")
+        seen = []
+
+        def spied(module, inputs, **words):
+            values = {node: node.meta["val"] for node in (*module.graph.find_nodes(op="placeholder"), *module.graph.output_node().all_input_nodes)}
+            given = {value.untyped_storage()._cdata for node, value in values.items() if node.op == "placeholder" and isinstance(value, torch.Tensor)}
+            views = [node.name for node, value in values.items() if node.op != "placeholder" and value.untyped_storage()._cdata in given]
+            seen.append((words.get("is_backward", False), list(words["static_input_idxs"]), views))
+            return compile_fx_inner(module, inputs, **words)
+
+        whole = self.backend(case, 1 << 40)
+        with mock.patch.object(_fused, "compile_fx_inner", spied):
+            case.gradients(case.compiled(whole))
+            base, top = whole.plans[0].resident.total, whole.plans[0].peak_bytes
+            backend = self.backend(case, base + int(0.8 * (top - base)))
+            case.gradients(case.compiled(backend))
+        self.assertGreater(backend.plans[0].runs_again, 0)
+        forward = [each for each in seen if not each[0]]
+        self.assertEqual(len(forward), 2)
+        for _, fixed, views in forward:
+            self.assertEqual(len(fixed), len(case.trained))
+            self.assertEqual(views, [])
+
     @whole_matrix
     def test_bfloat16(self):
         """What is saved decides what Inductor rounds. Strictly, it rounds as the ops one by one do."""
@@ -241,6 +268,7 @@ STEP = """
 import sys
 
 import torch
+from torch._inductor.compile_fx import compile_fx_inner
 from torch._dynamo.utils import counters
 
 import snug.torch

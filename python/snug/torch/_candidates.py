@@ -91,7 +91,7 @@ class Candidates:
         if str(report["schedule"]) in self._tried:
             return None
         self._tried.add(str(report["schedule"]))
-        forward, backward, _ = split(self.module, self.joint, report["schedule"], report["boundary_step"], report["crossing"])
+        forward, backward, _ = split(self.module, self.joint, report["schedule"], report["boundary_step"], report["crossing"], views_again=True)
         with guarded():
             result = self._lower((forward, backward))
         return max(plan.peak_bytes, report["peak_bytes"]), self._planned(report, result), (forward, backward)

@@ -30,6 +30,7 @@ from ._lowered import Reader, generate, guarded, seen_by
 from ._marks import make_again
 from ._measure import growth
 from ._memory import shown
+from ._numbers import copied
 from ._prices import Prices
 from ._region import RegionPlan, refusal, warn_of_loss_elsewhere
 
@@ -126,7 +127,7 @@ class Fused(Compiled):
         return run
 
     def _compiled(self, module: GraphModule, args: Sequence[Any], patches: dict[str, Any]) -> Callable[..., Any]:
-        own = GraphModule(module, copy.deepcopy(module.graph))  # Inductor takes it
+        own = copied(module)  # Inductor takes it
         # What is in AOTAutograd's cache would run without a plan; compiled kernels lie in Inductor's. What is read while it is compiled is
         # known before it runs.
         words = dict(donated_buffer=False, enable_autograd_cache=False, force_non_lazy_backward_lowering=self.may_read)

@@ -29,6 +29,18 @@ class Constant(Exception):
         self.places = places
 
 
+def copied(module: GraphModule) -> GraphModule:
+    """A graph of Dynamo's, with what Dynamo notes beside it: which inputs are parameters, and stay where they are. Inductor orders ops by what they let go of."""
+    own = GraphModule(module, copy.deepcopy(module.graph))
+    own.meta = module.meta
+    if hasattr(module, "_param_name_to_source"):
+        own._param_name_to_source = module._param_name_to_source
+    for node, given in zip(own.graph.find_nodes(op="placeholder"), module.graph.find_nodes(op="placeholder"), strict=True):
+        if hasattr(given, "_dynamo_source"):
+            node._dynamo_source = given._dynamo_source
+    return own
+
+
 def _is_item(node: Node) -> bool:
     return node.op == "call_method" and node.target == "item"
 
@@ -64,7 +76,7 @@ class Numbers:
         sizes = {i: each for i, each in enumerate(args) if isinstance(each, int)}
         if not self.constants and not sizes:
             return module
-        own = GraphModule(module, copy.deepcopy(module.graph))
+        own = copied(module)
         inputs = own.graph.find_nodes(op="placeholder")
         for i, value in sizes.items():
             inputs[i].replace_all_uses_with(value)

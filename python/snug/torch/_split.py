@@ -80,13 +80,33 @@ def _saved(joint: Joint, nodes: Sequence[Node], crossing: Sequence[str]) -> list
     return list(nodes)
 
 
-def split(module: GraphModule, joint: Joint, schedule: Sequence[str], boundary_step: int, crossing: Sequence[str]) -> tuple[GraphModule, GraphModule, list[Node]]:
+def _with_views_of_inputs(joint: Joint, steps: Sequence[str]) -> list[str]:
+    """Steps of the backward part that has inputs in place of views of them."""
+    names = {node: step for step, node in joint.nodes.items()}
+    found: list[str] = []
+
+    def view(node: Node) -> None:
+        is_view = isinstance(node.target, torch._ops.OpOverload) and node.target.is_view
+        if is_view and node in names and names[node] not in found and {joint.base_of(name) for name in joint.names[node]} <= set(joint.resident):
+            for each in node.all_input_nodes:
+                view(each)
+            found.append(names[node])
+
+    for each in _read_ahead(joint, steps):
+        view(each)
+    return [*found, *steps]
+
+
+def split(module: GraphModule, joint: Joint, schedule: Sequence[str], boundary_step: int, crossing: Sequence[str], *, views_again: bool = False) -> tuple[GraphModule, GraphModule, list[Node]]:
     """The two graphs that AOTAutograd expects of a partitioner, and what the first hands to the second.
 
-    Inputs of the second are what is saved (tensors with a version check, then those without), then the tangents.
+    Inputs of the second are what is saved (tensors with a version check, then those without), then the tangents. `views_again`: views of the graph's inputs are
+    made in both parts.
     """
     steps = [step for step in schedule if joint.nodes[step].op != "placeholder"]
     first = sum(joint.nodes[step].op != "placeholder" for step in schedule[:boundary_step])
+    if views_again:
+        steps[first:] = _with_views_of_inputs(joint, steps[first:])
     saved = _saved(joint, _read_ahead(joint, steps[first:]), crossing)
     saved.sort(key=lambda node: bool(node.meta.get("saved_tensor_with_no_vc_check", False)))
     described = next(node for node in module.graph.nodes if node.op == "output").meta.get("desc")
