@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/mix_bits.h"
 #include "io/json_file.h"
 #include "snug/error.h"
 #include "text/byte_alphabet.h"

@@ -5,15 +5,9 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/mix_bits.h"
 
 namespace snug::text {
-
-uint64_t mix_bits(uint64_t value) {
-  value += 0x9E3779B97F4A7C15u;
-  value = (value ^ value >> 30) * 0xBF58476D1CE4E5B9u;
-  value = (value ^ value >> 27) * 0x94D049BB133111EBu;
-  return value ^ value >> 31;
-}
 
 void WordCounts::add(std::string_view word) {
   const int32_t known = words_.find(word);

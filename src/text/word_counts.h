@@ -12,9 +12,6 @@
 
 namespace snug::text {
 
-/// A well mixed 64-bit function of a number (splitmix64's finaliser).
-[[nodiscard]] uint64_t mix_bits(uint64_t value);
-
 class WordCounts {
  public:
   WordCounts(int64_t max_words, int64_t max_bytes, uint64_t seed)

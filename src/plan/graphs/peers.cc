@@ -5,6 +5,8 @@
 #include <map>
 #include <vector>
 
+#include "base/mix_bits.h"
+
 namespace snug::plan {
 namespace {
 
@@ -12,13 +14,7 @@ namespace {
 // last one are like those between.
 constexpr int32_t kRounds = 3;
 
-// SplitMix64 (Steele, Lea, Flood 2014).
-uint64_t mixed(uint64_t a, uint64_t b) {
-  uint64_t x = a * 0x9e3779b97f4a7c15 + b;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-  return x ^ (x >> 31);
-}
+uint64_t mixed(uint64_t a, uint64_t b) { return mix_bits(a * kMixStep + b); }
 
 using Colours = IndexVector<uint64_t>;
 

@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/mix_bits.h"
+
 namespace snug::plan {
 
 /// SplitMix64.
@@ -12,11 +14,9 @@ class Random {
  public:
   explicit Random(uint64_t seed) : state_(seed * 0xD6E8FEB86659FD93ull) {}
   uint64_t next() {
-    state_ += 0x9E3779B97F4A7C15ull;
-    uint64_t mixed = state_;
-    mixed = (mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9ull;
-    mixed = (mixed ^ (mixed >> 27)) * 0x94D049BB133111EBull;
-    return mixed ^ (mixed >> 31);
+    const uint64_t drawn = mix_bits(state_);
+    state_ += kMixStep;
+    return drawn;
   }
   int32_t below(int32_t limit) {
     return static_cast<int32_t>((next() >> 32) * static_cast<uint64_t>(limit) >> 32);
