@@ -34,10 +34,8 @@ constexpr double kEndShareOfMany = 0.3;
 constexpr uint64_t kTurns = 4;  // of an end
 constexpr int32_t kMostStagesFromKeepAll = 5000;
 constexpr double kFromKeepAllShare = 0.4;
-constexpr double kFromKeepAllShareOfMany = 0.8;
-constexpr int32_t kManyStages = 500;
-constexpr int32_t kManyMoreStages = 1500;  // of which the same share is long enough to wait for
-constexpr int32_t kEndsOfLowest = 3;       // of the halvings of the lowest cell, searched like ends
+constexpr double kFromKeepAllShareOfMany = 0.8;  // up to kManyMoreStages: then that is long enough
+constexpr int32_t kEndsOfLowest = 3;  // of the halvings of the lowest cell, searched like ends
 constexpr double kMiddleShare = 0.05;
 // Where a search becomes warm from a state that is nearly right, in mean costs.
 constexpr double kHot = 2;
@@ -189,10 +187,9 @@ BudgetTree::State BudgetTree::improved(std::vector<State> begins, const SearchBo
 BudgetTree::State BudgetTree::improved_in_turns(const std::vector<State>& begins,
                                                 const SearchBounds& bounds) {
   State best = begins.front();
-  const bool is_many = search_.graph().op_count >= kManyStages;
-  const bool is_longer = is_many && search_.graph().op_count <= kManyMoreStages;
+  const bool is_longer = is_many() && search_.graph().op_count <= kManyMoreStages;
   const double dear_share = is_longer ? kFromKeepAllShareOfMany : kFromKeepAllShare;
-  const double turn_share = (is_many ? kEndShareOfMany : kEndShare) / kTurns;
+  const double turn_share = (is_many() ? kEndShareOfMany : kEndShare) / kTurns;
   if (search_.graph().op_count <= kMostStagesFromKeepAll && best.cost() > bounds.least_cost) {
     if (const std::optional<Start> dear = search_.greedy(bounds)) {
       State found = seen(search_.improve(*dear, bounds, dear_share, kHot));
@@ -213,14 +210,14 @@ BudgetTree::State BudgetTree::smallest() { return seen(search_.way_down().back()
 
 // From anchor k to the next; none where nothing fits the budgets in it.
 std::optional<BudgetTree::Cell> BudgetTree::cell(int32_t k) {
-  Cell cell{bytes_at(k), bytes_at(k + 1), end(k), end(k + 1), false};
+  Cell cell{bytes_at(k), bytes_at(k + 1), end(k), end(k + 1)};
   if (cell.upper.is_none()) return std::nullopt;
   if (cell.lower.is_none()) {
     cell.lower = smallest();
     if (cell.lower.peak() >= cell.upper.peak()) cell.lower = cell.upper;
     cell.lower = stepped_down(cell.lower, {bytes_at(k), cell.upper.cost()});
     cell.lower_bytes = cell.lower.peak();
-    cell.is_lowest = search_.graph().op_count >= kManyStages;
+    cell.is_lowest = true;
   }
   return cell;
 }
@@ -258,7 +255,8 @@ BudgetTree::State BudgetTree::middle(const Cell& cell, int64_t bytes, int32_t de
       consider(seen(std::move(each)));
   }
   const bool is_steep = cell.lower.cost() > kSteep * cell.upper.cost();
-  if (limits_.is_improved && cell.is_lowest && depth < kEndsOfLowest) {
+  const bool is_like_end = cell.is_lowest && is_many() && depth < kEndsOfLowest;
+  if (limits_.is_improved && is_like_end) {
     consider(improved({best}, bounds));
   } else if (limits_.is_improved && (depth < kImprovedHalvings || is_steep)) {
     consider(seen(search_.improve(*best.start, bounds, kMiddleShare, kWarmer)));

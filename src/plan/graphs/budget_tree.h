@@ -67,6 +67,7 @@ class BudgetTree {
   };
 
   [[nodiscard]] int64_t bytes_at(int32_t anchor) const;
+  [[nodiscard]] bool is_many() const { return search_.graph().op_count >= kManyStages; }
   [[nodiscard]] const std::vector<State>& anchor(int32_t k);
   [[nodiscard]] const std::vector<State>& soon_found(int32_t k);
   [[nodiscard]] std::vector<State> reached(int32_t k);

@@ -13,7 +13,6 @@ namespace {
 
 // Where a cut keeps little of a long chain, its state alone is quadratic: the tables have to do.
 constexpr int32_t kMostStagesOfCuts = 10'000;
-constexpr int32_t kManyStages = 500;
 constexpr int32_t kCutsOfAnchor = 6;
 constexpr int32_t kCutsOfLongAnchor = 4;
 constexpr size_t kCutsOfShare = 2;
@@ -163,7 +162,7 @@ Start OrderSearch::improve(const Start& from, const SearchBounds& bounds, double
   limits.steps = kMostSteps;
   limits.mean_cost = mean_cost_;
   limits.hot = hot;
-  if (!peers_.is_empty()) limits.peers = &peers_;
+  limits.peers = &peers_;
   limits.least_cost = least_extra(bounds);
   if (!ruin_and_recreate(graph_, state_, droppable_, random, limits)) return from;
   return within(bounds, from);

@@ -39,7 +39,9 @@ class Ruiner {
  public:
   Ruiner(const StageGraph& graph, Retention& state, const std::vector<ArenaId>& droppable,
          Random& random, const RuinLimits& limits)
-      : graph_(graph), state_(state), droppable_(droppable), random_(random), limits_(limits) {}
+      : graph_(graph), state_(state), droppable_(droppable), random_(random), limits_(limits) {
+    has_peers_ = limits.peers != nullptr && !limits.peers->is_empty();
+  }
 
   bool run() {
     const bool is_valid = recreate(std::numeric_limits<double>::infinity());
@@ -59,13 +61,12 @@ class Ruiner {
       // The step may cost this much; drawn first, so that hopeless ones end early.
       const double bar = before - temperature * std::log(1 - random_.unit());
       most_candidates_ = random_.below(2) == 0 ? kFewCandidates : kMaxCandidates;
-      const bool is_done = ruin(false) && recreate(bar + kSlack * temperature);
-      if (is_done) fill();
-      if (!is_done || state_.extra_cost() > bar || state_.extra_cost() < limits_.least_cost) {
+      const bool is_done = ruin(false) && refill(bar + kSlack * temperature);
+      if (!is_done || state_.extra_cost() > bar) {
         state_.roll_back();
         continue;
       }
-      const bool is_echoed = limits_.peers != nullptr && state_.extra_cost() < before;
+      const bool is_echoed = has_peers_ && state_.extra_cost() < before;
       if (is_echoed) changes_ = state_.changes();
       state_.commit();
       if (is_echoed) {
@@ -197,10 +198,8 @@ class Ruiner {
       first_ = last_ = changes.front().last;
       for (const Retention::BitChange& each : changes) widen(each.first - 1, each.last);
       taken_out_.clear();
-      const bool is_done = state_.settle() && recreate(before);
-      if (is_done) fill();
-      const double after = state_.extra_cost();
-      if (is_done && after < before * (1 - 1e-12) && after >= limits_.least_cost) {
+      const bool is_done = state_.settle() && refill(before);
+      if (is_done && state_.extra_cost() < before * (1 - 1e-12)) {
         state_.commit();
       } else {
         state_.roll_back();
@@ -221,6 +220,13 @@ class Ruiner {
       each = {storage, first + 1, last, each.is_retained};
     }
     return is_moved;
+  }
+
+  // To the limit from either side; false where that costs too much, or too little.
+  bool refill(double most_cost) {
+    if (!recreate(most_cost)) return false;
+    fill();
+    return state_.extra_cost() >= limits_.least_cost;
   }
 
   // Drops gaps at the worst stage until the limit holds.
@@ -349,6 +355,7 @@ class Ruiner {
   const std::vector<ArenaId>& droppable_;
   Random& random_;
   const RuinLimits& limits_;
+  bool has_peers_ = false;
   IndexVector<Run> runs_;
   int64_t listed_ = 0;              // work of listing runs, where they are many
   std::vector<int32_t> taken_out_;  // ops: not dropped again in the same step

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include "base/stop.h"
@@ -28,8 +29,6 @@ constexpr double kSqueezeWork = 200e6;
 constexpr double kWayShare = 0.7;  // of each squeeze where somebody waits: there are three or so
 constexpr double kSqueezesWork = 600e6;  // of all together; then no further one begins
 constexpr uint64_t kMoreSqueezes = 6;
-constexpr int32_t kManyOps = 500;       // lowered by annealing rather than squeezed
-constexpr int32_t kManyMoreOps = 1500;  // improved once
 // Small graphs are improved often, from different starts: what is decided while it is hot is a
 // gamble. Large ones are many small ones and need the length.
 struct Rounds {
@@ -40,8 +39,8 @@ struct Rounds {
 // tried.
 constexpr double kFullOps = 400;
 Rounds rounds_for(int32_t ops) {
-  if (ops < kManyOps) return {6, std::min(1.0, ops / kFullOps) / 3};
-  if (ops < kManyMoreOps) return {2, 0.5};
+  if (ops < kManyStages) return {6, std::min(1.0, ops / kFullOps) / 3};
+  if (ops < kManyMoreStages) return {2, 0.5};
   return {1, 1};
 }
 // Below the limit, where the starts of the rounds after the first come from.
@@ -59,7 +58,7 @@ struct Price {
   double last = 0;
 };
 constexpr Price kHigh{1, 1000};
-// Work of a search that somebody waits for: up to a second below kManyOps, three at 5,000 ops. A
+// Work of a search that somebody waits for: up to a second below kManyStages, three at 5,000 ops. A
 // unit of it takes less time in a small graph, whose stages are short.
 constexpr int32_t kFewOps = 200;
 constexpr double kWorkOfOp = 200e3;
@@ -77,7 +76,6 @@ class Searcher {
            const RetentionLimits& limits)
       : index_(index),
         graph_(graph),
-        peers_(index, graph),
         limits_(limits),
         state_(graph, limit_bytes),
         random_(limits.seed),
@@ -91,6 +89,7 @@ class Searcher {
   }
 
   RetentionResult run() {
+    peers_.emplace(index_, graph_);
     const std::vector<Start> starts = find();
     const bool has_begun = start();
     if (!has_begun && starts.empty()) return {false, smallest_schedule_, smallest_peak_, 0};
@@ -122,10 +121,10 @@ class Searcher {
   std::vector<Start> find() {
     const Retention::Snapshot keep_all = state_.snapshot();
     StartLimits limits;
-    limits.cuts = graph_.op_count < kManyOps ? kCuts : kCutsOfMany;
+    limits.cuts = graph_.op_count < kManyStages ? kCuts : kCutsOfMany;
     limits.work = static_cast<int64_t>(limits_.factor * quick_work(graph_) / 2);
     limits.mean_cost = mean_cost_;
-    if (graph_.op_count >= kManyOps) limits.dearest = kDearestOfMany;
+    if (graph_.op_count >= kManyStages) limits.dearest = kDearestOfMany;
     std::vector<Start> starts =
         StartFinder(index_, graph_, state_, droppable_).find(limits_.schedules, random_, limits);
     state_.restore(keep_all);
@@ -146,7 +145,7 @@ class Searcher {
     limits.work = static_cast<int64_t>(limits_.factor * length * kRuinWork);
     limits.steps = static_cast<int64_t>(limits_.factor * length * kRuinSteps);
     limits.mean_cost = mean_cost_;
-    if (!peers_.is_empty()) limits.peers = &peers_;
+    limits.peers = &*peers_;
     return ruin_and_recreate(graph_, state_, droppable_, random_, limits);
   }
 
@@ -182,7 +181,7 @@ class Searcher {
     const Retention::Snapshot keep_all = state_.snapshot();
     const bool is_greedy_enough = holds(drop_until_fits(state_, droppable_, greedy_work_));
     bool fits = is_greedy_enough;
-    if (graph_.op_count < kManyOps) {
+    if (graph_.op_count < kManyStages) {
       if (fits || is_stop_due()) return fits;
       fits = holds(clear_peaks(graph_, state_, droppable_)) || squeeze_often(keep_all);
     } else {
@@ -377,7 +376,7 @@ class Searcher {
 
   const ProblemIndex& index_;
   const StageGraph& graph_;
-  Peers peers_;
+  std::optional<Peers> peers_;  // of `run`
   RetentionLimits limits_;
   Retention state_;
   Random random_;

@@ -38,6 +38,11 @@ class RaggedArray {
   Begins begin_ = std::vector<int32_t>{0};
 };
 
+// From so many stages on a graph is searched otherwise: from fewer starts, lowered by annealing
+// rather than squeezed; from so many more, in one round.
+inline constexpr int32_t kManyStages = 500;
+inline constexpr int32_t kManyMoreStages = 1500;
+
 struct StageGraph {
   /// `order` is a valid order of all ops of the problem.
   StageGraph(const ProblemIndex& index, IndexSpan<const OpId> order);
