@@ -268,7 +268,6 @@ STEP = """
 import sys
 
 import torch
-from torch._inductor.compile_fx import compile_fx_inner
 from torch._dynamo.utils import counters
 
 import snug.torch

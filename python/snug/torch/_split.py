@@ -82,15 +82,14 @@ def _saved(joint: Joint, nodes: Sequence[Node], crossing: Sequence[str]) -> list
 
 def _with_views_of_inputs(joint: Joint, steps: Sequence[str]) -> list[str]:
     """Steps of the backward part that has inputs in place of views of them."""
-    names = {node: step for step, node in joint.nodes.items()}
-    found: list[str] = []
+    found: dict[str, None] = {}
 
     def view(node: Node) -> None:
         is_view = isinstance(node.target, torch._ops.OpOverload) and node.target.is_view
-        if is_view and node in names and names[node] not in found and {joint.base_of(name) for name in joint.names[node]} <= set(joint.resident):
+        if is_view and node.name in joint.nodes and node.name not in found and {joint.base_of(name) for name in joint.names[node]} <= set(joint.resident):
             for each in node.all_input_nodes:
                 view(each)
-            found.append(names[node])
+            found[node.name] = None
 
     for each in _read_ahead(joint, steps):
         view(each)
