@@ -183,6 +183,11 @@ std::vector<BenchSpec> all_specs() {
                    {{"rows", int64_t{30522}}},
                    30522});
   specs.push_back({"words",
+                   "embedding_grad_rows",
+                   {i32({2048}), f32({2048, 768})},
+                   {{"rows", int64_t{30522}}},
+                   30522});
+  specs.push_back({"words",
                    "embedding_grad_accumulate",
                    {f32({30522, 768}), i32({2048}), f32({2048, 768})},
                    {},
@@ -192,27 +197,48 @@ std::vector<BenchSpec> all_specs() {
   const TensorType w = f32({3072, 768});
   specs.push_back({"ffn",
                    "adamw",
-                   {w, w, w, w, kAbsent, f32({4}), f32({})},
+                   {w, w, w, w, kAbsent, f32({4}), f32({}), kAbsent},
                    {{"beta1", 0.9}, {"beta2", 0.999}, {"eps", 1e-8}, {"weight_decay", 0.01}}});
   // Several times a last cache: what updates of a whole model run at.
   const Attrs adamw = {{"beta1", 0.9}, {"beta2", 0.999}, {"eps", 1e-8}, {"weight_decay", 0.01}};
   const TensorType large = f32({24576, 1024});
+  // Of a table: each row has one of 2048 rows.
+  specs.push_back({"sparse",
+                   "adamw",
+                   {large,
+                    f32({2048, 1024}),
+                    large,
+                    large,
+                    kAbsent,
+                    f32({4}),
+                    f32({}),
+                    {{DType::i32, {24576}}}},
+                   adamw,
+                   2048});
   const TensorType codes = {DType::u8, large.shape};
   const TensorType scales = f32({element_count(large) / 256});
   specs.push_back(
-      {"large", "adamw", {large, large, large, large, kAbsent, f32({4}), f32({})}, adamw});
+      {"large", "adamw", {large, large, large, large, kAbsent, f32({4}), f32({}), kAbsent}, adamw});
   for (const char* codec : {"adaptive", "bnb"}) {
     Attrs coded = adamw;
     coded.set("codec", std::string(codec));
-    specs.push_back(
-        {std::string("large_") + codec,
-         "adamw_8bit",
-         {large, large, codes, scales, codes, scales, {{DType::i64, {3}}}, f32({4}), f32({})},
-         coded});
+    specs.push_back({std::string("large_") + codec,
+                     "adamw_8bit",
+                     {large,
+                      large,
+                      codes,
+                      scales,
+                      codes,
+                      scales,
+                      {{DType::i64, {3}}},
+                      f32({4}),
+                      f32({}),
+                      kAbsent},
+                     coded});
   }
   specs.push_back({"ffn",
                    "sgd_momentum",
-                   {w, w, w, kAbsent, f32({4}), kAbsent},
+                   {w, w, w, kAbsent, f32({4}), kAbsent, kAbsent},
                    {{"momentum", 0.9}, {"weight_decay", 0.0}}});
   specs.push_back({"ffn", "accumulate", {w, w}});
   specs.push_back({"ffn", "set_zero", {w}});

@@ -18,6 +18,7 @@
 #include "compile/lower.h"
 #include "compile/mixed_precision.h"
 #include "compile/remove_dead.h"
+#include "compile/row_sparse.h"
 #include "compile/share_views.h"
 #include "compile/split_prologue.h"
 #include "compile/updates.h"
@@ -70,6 +71,9 @@ constexpr Rewrite kProgram[] = {
     // Fewer nodes; behind it, since a view that nobody reads might be the first.
     {"share_views", always,
      [](Graph graph, const Job& job) { return share_views(std::move(graph), job.ops()); }},
+    // Before what adds gradients in place: sums over micro-batches are whole.
+    {"row_sparse", [](const Job& job) { return job.trains(); },
+     [](Graph graph, const Job& job) { return row_sparse(std::move(graph), job.ops()); }},
     // No temporary as large as the largest weight gradient.
     {"fuse_accumulate", always,
      [](Graph graph, const Job& job) { return fuse_accumulate(std::move(graph), job.ops()); }},

@@ -72,9 +72,11 @@ TEST(Compile, a_program_goes_through_the_rewrites_that_it_asks_for) {
   int built = 0;
   const NetworkDef plain = two_layers(&built);
   EXPECT_EQ(stages_of(plain, adamw(), 1),
-            "trace forward backward remove_dead share_views fuse_accumulate");
+            "trace forward backward remove_dead share_views row_sparse "
+            "fuse_accumulate");
   EXPECT_EQ(stages_of(plain, adamw(), 2),
-            "trace forward backward remove_dead share_views fuse_accumulate split_prologue");
+            "trace forward backward remove_dead share_views row_sparse "
+            "fuse_accumulate split_prologue");
   NetworkDef drawn = plain;
   drawn.draws = DrawNumbering::operands;
   const NetworkDef changed =
@@ -84,7 +86,7 @@ TEST(Compile, a_program_goes_through_the_rewrites_that_it_asks_for) {
                            .evaluation = {}});
   EXPECT_EQ(stages_of(changed, adamw(), 1),
             "trace number_draws adapters weight_storage mixed_precision direct_reads forward "
-            "backward remove_dead share_views fuse_accumulate");
+            "backward remove_dead share_views row_sparse fuse_accumulate");
 }
 
 TEST(Compile, a_network_is_built_once_for_each_request) {

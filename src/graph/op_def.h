@@ -179,6 +179,23 @@ struct CodedForm {
 /// Nothing where the node has none.
 using CodedFormFn = std::optional<CodedForm> (*)(const Attrs& attrs);
 
+/// The op that makes this op's output, a matrix of which few rows are not zero, as a row-sparse
+/// one. Its inputs are those of this op; its outputs are the rows, zeros behind them, and i32:
+/// which of them each row of the matrix is, -1 where it is zero.
+struct SparseForm {
+  std::string op;
+  Attrs attrs;
+};
+/// Nothing where the node has none, or where most rows of the matrix may not be zero.
+using SparseFormFn = std::optional<SparseForm> (*)(const InputTypes& inputs, const Attrs& attrs);
+
+/// The input that may be a row-sparse matrix, and the one that says then which of its rows is
+/// which; none where that is all the same.
+struct SparseOperand {
+  size_t rows = 0;
+  std::optional<size_t> row_of = {};
+};
+
 /// Fields without an initial value are required; the others say what an op has beside them.
 struct OpDef {
   Required<std::string> name;
@@ -195,6 +212,8 @@ struct OpDef {
   AccumulatingFormFn accumulating_form = nullptr;
   PackedFormFn packed_form = nullptr;
   CodedFormFn coded_form = nullptr;
+  SparseFormFn sparse_form = nullptr;
+  std::optional<SparseOperand> sparse_operand = {};
   bool is_accumulation = false;  // sum = acc + x in acc's place: what accumulating forms stand for
   /// The same numbers in another type, or in fewer bits: a weight's copy is the weight to
   /// gradients.

@@ -140,6 +140,7 @@ std::vector<ValueId> append_update(GraphBuilder& builder, ValueId parameter, Val
   inputs.push_back(form.rng);
   inputs.push_back(hyper);
   inputs.push_back(coefficient);
+  inputs.push_back(kNone);                       // the gradient is whole
   const bool is_vector = type.shape.size() < 2;  // a bias or a norm's scale, whatever its name
   const bool is_plain = is_vector || !decays(name);
   StepNode step = (*options.optimizer->step)(

@@ -130,8 +130,8 @@ OneKernel step_of(const Case& it, const std::string& name, const Parameter& para
       groups.rates[member.rate] * optim::rate_factor({.total_steps = kSteps}, step - 1);
   const FedValues fed = optim::fed_values(it.options, rate, step);
   one.add_absent().add({DType::f32, {4}}, {fed.begin(), fed.end()});
-  if (clip == 1) return one.add_absent();
-  return one.add({DType::f32, {}}, {clip});
+  if (clip == 1) return one.add_absent().add_absent();
+  return one.add({DType::f32, {}}, {clip}).add_absent();
 }
 
 class Optimizer_parity : public testing::TestWithParam<std::string> {

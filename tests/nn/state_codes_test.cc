@@ -80,7 +80,7 @@ TEST(Bnb_codes, one_update_from_equal_states_is_that_of_the_package) {
   constexpr double kStep = 3;
   one.add({DType::i64, {3}}, {0, kStep - 1, 0});
   one.add({DType::f32, {4}}, {1e-3, 1 - std::pow(0.9, kStep), 1 - std::pow(0.999, kStep), 0});
-  const KernelOutputs after = run_on_cpu(one.add_absent(), 2);
+  const KernelOutputs after = run_on_cpu(one.add_absent().add_absent(), 2);
   ASSERT_EQ(after.size(), 5u);
   const std::vector<double> weights = golden("update/after.w");
   for (size_t i = 0; i < weights.size(); ++i) ASSERT_NEAR(after[0][i], weights[i], 3e-7) << i;
@@ -286,14 +286,14 @@ void update_both(const Shape& shape, StateCodec codec, int step,
   OneKernel one("adamw", attrs);
   one.add({DType::f32, shape}, plain[0]).add({DType::f32, shape}, gradient);
   one.add({DType::f32, shape}, plain[1]).add({DType::f32, shape}, plain[2]);
-  plain = run_on_cpu(one.add_absent().add({DType::f32, {4}}, hyper).add_absent(), 2);
+  plain = run_on_cpu(one.add_absent().add({DType::f32, {4}}, hyper).add_absent().add_absent(), 2);
   OneKernel other("adamw_8bit", coded_attrs);
   other.add({DType::f32, shape}, coded[0]).add({DType::f32, shape}, gradient);
   for (size_t i = 1; i < coded.size(); i += 2)
     other.add({DType::u8, shape}, coded[i])
         .add({DType::f32, {element_count(shape) / kStateBlock}}, coded[i + 1]);
   other.add({DType::i64, {3}}, {0.0, static_cast<double>(step - 1), 0.0});
-  coded = run_on_cpu(other.add({DType::f32, {4}}, hyper).add_absent(), 2);
+  coded = run_on_cpu(other.add({DType::f32, {4}}, hyper).add_absent().add_absent(), 2);
 }
 
 // test_optimizer8bit of bitsandbytes for Adam, with its bounds: weights, and the states in f32, are
@@ -388,7 +388,7 @@ TEST(State_codes, steps_have_the_same_bits_in_both_loops) {
         }
         one.add({DType::i64, {3}}, {0.0, 4.0, 0.0});
         one.add({DType::f32, {4}}, {1e-2, 0.5, 0.25, 0});
-        return run_on_cpu(one.add_absent(), 1);
+        return run_on_cpu(one.add_absent().add_absent(), 1);
       };
       const KernelOutputs in_one = run(false);
       const KernelOutputs in_parts = run(true);

@@ -102,6 +102,10 @@ TEST(Allocations, Own_kernels_allocate_nothing) {
                        {f32({9, 1000}), {DType::i32, {40}}, f32({40, 1000})}, {}, 3)
                 .blocks,
             0);
+  EXPECT_EQ(count_runs("embedding_grad_rows", {{DType::i32, {40}}, f32({40, 1000})},
+                       {{"rows", int64_t{99}}}, 3)
+                .blocks,
+            0);
   const TensorType ids = {DType::i32, {20, 40}};
   EXPECT_EQ(count_runs("embedding_sum", {f32({9, 1000}), ids, f32({20, 40})}, {}, 3).blocks, 0);
   EXPECT_EQ(count_runs("embedding_sum_grad_accumulate",
@@ -109,7 +113,7 @@ TEST(Allocations, Own_kernels_allocate_nothing) {
                 .blocks,
             0);
   EXPECT_EQ(count_runs("accumulate", {w, w}, {}, 3).blocks, 0);
-  EXPECT_EQ(count_runs("adamw", {w, w, w, w, absent(), f32({4}), absent()},
+  EXPECT_EQ(count_runs("adamw", {w, w, w, w, absent(), f32({4}), absent(), absent()},
                        {{"beta1", 0.9}, {"beta2", 0.999}, {"eps", 1e-8}, {"weight_decay", 0.0}}, 3)
                 .blocks,
             0);

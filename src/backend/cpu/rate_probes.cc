@@ -88,7 +88,8 @@ ProbedNode step_node(const Optimizer& optimizer, const HyperValues& settings, co
     operands.add(probes::f32(state.shape));
   operands.add(probes::kAbsent);
   operands.add(probes::f32({4}));
-  operands.add(probes::kAbsent);
+  operands.add(probes::kAbsent);  // the coefficient
+  operands.add(probes::kAbsent);  // row_of
   StepNode step = (*optimizer.step)(settings, {.shape = w.shape, .weight_decay = 0.01});
   return {op_registry().find(step.op), {std::move(operands), std::move(step.attrs)}};
 }

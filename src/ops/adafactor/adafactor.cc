@@ -2,14 +2,15 @@
 // Adafactor (Shazeer and Stern, 2018) as transformers' Adafactor with the given learning rate:
 // without a first moment, relative steps and the scale of the parameter.
 //
-// adafactor(w, g, row, col, rng?, hyper, coefficient?) {eps, clip_threshold, weight_decay} -> w,
-// row, col
+// adafactor(w, g, row, col, rng?, hyper, coefficient?, absent) {eps, clip_threshold, weight_decay}
+// -> w, row, col
 //   w: (..., R, C), row: (..., R), col: (..., C); hyper = {lr, t^-decay_rate, 0, skip}
 //   g *= coefficient; share = hyper[1];
 //   row = (1 - share) row + share mean(g^2 + eps over C); col likewise over R;
 //   u = g / sqrt(row / mean(row over R)) / sqrt(col); u /= max(1, rms(u) / clip_threshold);
 //   w -= lr * weight_decay * w + lr * u, where rms is that of the whole weight
-// adafactor_vector(w, g, v, rng?, hyper, coefficient?) {eps, clip_threshold, weight_decay} -> w, v
+// adafactor_vector(w, g, v, rng?, hyper, coefficient?, absent) {eps, clip_threshold, weight_decay}
+// -> w, v
 //   v = (1 - share) v + share (g^2 + eps); u = g / sqrt(v); the rest as above
 #include <cmath>
 
@@ -38,6 +39,7 @@ std::vector<TensorType> infer_adafactor(const InferArgs& args) {
   const Shape& shape = args.inputs[0].shape;
   if (!is_factored(shape)) shape_error(args, "w must have rank 2 or more, not " + to_string(shape));
   require_weight(args, 4);
+  require_whole_gradient(args);
   require_f32(args, 2, without(shape, 1), "row");
   require_f32(args, 3, without(shape, 2), "col");
   require_hyper(args, 5);

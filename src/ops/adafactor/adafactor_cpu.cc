@@ -217,9 +217,9 @@ std::unique_ptr<Kernel> create_vector(const NodeSpec& spec, const CpuContext& co
 
 std::span<const CpuKernelDef> adafactor_cpu_kernels() {
   static const CpuKernelDef kernels[] = {
-      {"adafactor", "plain:adafactor", "weight f32 f32 f32 i64 f32 f32 -> weight f32 f32", always,
-       matrix_scratch, create_matrix},
-      {"adafactor_vector", "plain:adafactor_vector", "weight f32 f32 i64 f32 f32 -> weight f32",
+      {"adafactor", "plain:adafactor", "weight f32 f32 f32 i64 f32 f32 i32 -> weight f32 f32",
+       always, matrix_scratch, create_matrix},
+      {"adafactor_vector", "plain:adafactor_vector", "weight f32 f32 i64 f32 f32 i32 -> weight f32",
        always, vector_scratch, create_vector},
   };
   return kernels;

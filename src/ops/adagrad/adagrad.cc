@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // torch.optim.Adagrad.
 //
-// adagrad(w, g, sum, rng?, hyper, coefficient?) {eps, weight_decay} -> w, sum
+// adagrad(w, g, sum, rng?, hyper, coefficient?, row_of?) {eps, weight_decay} -> w, sum
 //   hyper = {lr / (1 + (t - 1) lr_decay), 0, 0, skip}
 //   g = g * coefficient + weight_decay * w; sum += g^2; w -= hyper[0] * g / (sqrt(sum) + eps)
 #include "ops/optimizer/optimizer_def.h"

@@ -59,16 +59,17 @@ std::unique_ptr<Kernel> create_adagrad(const NodeSpec& spec, const CpuContext& c
                               .weight_decay = decay,
                               .eps = eps};
       },
-      [] { return HWY_DYNAMIC_DISPATCH(adagrad_range); });
+      [] { return HWY_DYNAMIC_DISPATCH(adagrad_range); },
+      decay == 0 && eps > 0 ? AtZero::rests : AtZero::moves);
 }
 
 }  // namespace
 
 std::span<const CpuKernelDef> adagrad_cpu_kernels() {
   static const CpuKernelDef kernels[] = {
-      {"adagrad", "simd:adagrad", "weight f32 f32 i64 f32 f32 -> weight f32", always, no_scratch,
-       create_adagrad},
-      {"adagrad_8bit", "simd:adagrad_8bit", "weight f32 u8 f32 i64 f32 f32 -> weight u8 f32",
+      {"adagrad", "simd:adagrad", "weight f32 f32 i64 f32 f32 i32 -> weight f32", always,
+       no_scratch, create_adagrad},
+      {"adagrad_8bit", "simd:adagrad_8bit", "weight f32 u8 f32 i64 f32 f32 i32 -> weight u8 f32",
        always, no_scratch, create_adagrad},
   };
   return kernels;

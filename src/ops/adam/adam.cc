@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // torch.optim.Adam: the decay is a part of the gradient.
 //
-// adam(w, g, m, v, rng?, hyper, coefficient?) {beta1, beta2, eps, weight_decay} -> w, m, v
+// adam(w, g, m, v, rng?, hyper, coefficient?, row_of?) {beta1, beta2, eps, weight_decay} -> w, m, v
 //   hyper = {lr, 1 - beta1^t, 1 - beta2^t, skip}
 //   g = g * coefficient + weight_decay * w; m = beta1 m + (1 - beta1) g;
 //   v = beta2 v + (1 - beta2) g^2;

@@ -34,10 +34,10 @@ std::unique_ptr<Kernel> create_adam(const NodeSpec& spec, const CpuContext& cont
 
 std::span<const CpuKernelDef> adam_cpu_kernels() {
   static const CpuKernelDef kernels[] = {
-      {"adam", "simd:adam", "weight f32 f32 f32 i64 f32 f32 -> weight f32 f32", always, no_scratch,
-       create_adam},
+      {"adam", "simd:adam", "weight f32 f32 f32 i64 f32 f32 i32 -> weight f32 f32", always,
+       no_scratch, create_adam},
       {"adam_8bit", "simd:adam_8bit",
-       "weight f32 u8 f32 u8 f32 i64 f32 f32 -> weight u8 f32 u8 f32", always, no_scratch,
+       "weight f32 u8 f32 u8 f32 i64 f32 f32 i32 -> weight u8 f32 u8 f32", always, no_scratch,
        create_adam},
   };
   return kernels;

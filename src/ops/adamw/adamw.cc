@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // torch.optim.AdamW.
 //
-// adamw(w, g, m, v, rng?, hyper, coefficient?) {beta1, beta2, eps, weight_decay} -> w, m, v
+// adamw(w, g, m, v, rng?, hyper, coefficient?, row_of?) {beta1, beta2, eps, weight_decay} -> w, m,
+// v
 //   hyper = {lr, 1 - beta1^t, 1 - beta2^t, skip}
 //   g *= coefficient; w -= lr * weight_decay * w; m = beta1 m + (1 - beta1) g;
 //   v = beta2 v + (1 - beta2) g^2;

@@ -34,10 +34,10 @@ std::unique_ptr<Kernel> create_adamw(const NodeSpec& spec, const CpuContext& con
 
 std::span<const CpuKernelDef> adamw_cpu_kernels() {
   static const CpuKernelDef kernels[] = {
-      {"adamw", "simd:adamw", "weight f32 f32 f32 i64 f32 f32 -> weight f32 f32", always,
+      {"adamw", "simd:adamw", "weight f32 f32 f32 i64 f32 f32 i32 -> weight f32 f32", always,
        no_scratch, create_adamw},
       {"adamw_8bit", "simd:adamw_8bit",
-       "weight f32 u8 f32 u8 f32 i64 f32 f32 -> weight u8 f32 u8 f32", always, no_scratch,
+       "weight f32 u8 f32 u8 f32 i64 f32 f32 i32 -> weight u8 f32 u8 f32", always, no_scratch,
        create_adamw},
   };
   return kernels;

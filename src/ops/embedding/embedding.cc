@@ -77,6 +77,16 @@ std::vector<TensorType> infer_embedding_grad(const InferArgs& args) {
   return {{DType::f32, {rows_of_gradient(args), gradient_width(args, 0)}}};
 }
 
+// For ids that are input 0.
+std::vector<TensorType> row_sparse_gradient(const InferArgs& args, int64_t width) {
+  return {{DType::f32, {element_count(args.inputs[0].shape), width}},
+          {DType::i32, {rows_of_gradient(args)}}};
+}
+
+std::vector<TensorType> infer_embedding_grad_rows(const InferArgs& args) {
+  return row_sparse_gradient(args, gradient_width(args, 0));
+}
+
 std::vector<TensorType> infer_embedding_accumulate(const InferArgs& args) {
   return sum_with_gradient(args, gradient_width(args, 1));
 }
@@ -88,6 +98,10 @@ std::vector<TensorType> infer_embedding_sum(const InferArgs& args) {
 
 std::vector<TensorType> infer_sum_grad(const InferArgs& args) {
   return {{DType::f32, {rows_of_gradient(args), sum_gradient_width(args, 0)}}};
+}
+
+std::vector<TensorType> infer_sum_grad_rows(const InferArgs& args) {
+  return row_sparse_gradient(args, sum_gradient_width(args, 0));
 }
 
 std::vector<TensorType> infer_sum_accumulate(const InferArgs& args) {
@@ -126,6 +140,10 @@ Cost cost_embedding_grad(const CostArgs& args) {
   const bool is_small = byte_count(args.outputs[0]) <= kSmallTableBytes;
   return streaming_cost(args, element_flops(args.inputs[1], is_small ? 0.5 : 1));
 }
+// The rows that are added to are those of dy, or fewer.
+Cost cost_embedding_grad_rows(const CostArgs& args) {
+  return streaming_cost(args, element_flops(args.inputs[1], 1));
+}
 // Only the rows that ids name are touched.
 Cost cost_embedding_accumulate(const CostArgs& args) {
   const auto bytes = static_cast<double>(byte_count(args.inputs[2]));
@@ -160,6 +178,12 @@ Cost cost_sum_grad(const CostArgs& args) {
   cost.bytes_written = static_cast<double>(byte_count(args.outputs[0]));
   return cost;
 }
+// The same of a table that has only the rows of the ids, and what says which they are.
+Cost cost_sum_grad_rows(const CostArgs& args) {
+  Cost cost = cost_sum_grad(args);
+  cost.bytes_written += static_cast<double>(byte_count(args.outputs[1]));
+  return cost;
+}
 Cost cost_sum_accumulate(const CostArgs& args) {
   Cost cost = cost_of_sum(args, args.outputs[0], 1);
   cost.bytes_written = bytes_of_rows(args.outputs[0], args.inputs[1]);
@@ -187,6 +211,14 @@ std::vector<RateProbe> embedding_grad_probes() {
   };
   return {probe(kProbedTable, 32), probe(kProbedTable, 1536), probe(512, 1536), probe(2048, 8192)};
 }
+std::vector<RateProbe> embedding_grad_rows_probes() {
+  return on_rows([](int64_t rows) {
+    return RateProbe{{probes::i32({rows}), probes::matrix(rows)},
+                     {{"rows", kProbedTable}},
+                     RateBasis::both,
+                     kProbedTable};
+  });
+}
 std::vector<RateProbe> embedding_accumulate_probes() {
   return on_rows([](int64_t rows) {
     return RateProbe{{probes::matrix(kProbedTable), probes::i32({rows}), probes::matrix(rows)},
@@ -209,15 +241,18 @@ std::vector<RateProbe> embedding_sum_probes() {
                      kProbedTable};
   });
 }
+RateProbe sum_grad_probe(int64_t table, const Shape& ids) {
+  return {{probes::i32(ids), probes::f32(ids), probes::matrix(ids[0])},
+          {{"rows", table}},
+          RateBasis::both,
+          table};
+}
+std::vector<RateProbe> sum_grad_rows_probes() {
+  return of_sums([](const Shape& ids) { return sum_grad_probe(kProbedTable, ids); });
+}
 std::vector<RateProbe> sum_grad_probes() {
-  const auto probe = [](int64_t table, const Shape& ids) {
-    return RateProbe{{probes::i32(ids), probes::f32(ids), probes::matrix(ids[0])},
-                     {{"rows", table}},
-                     RateBasis::both,
-                     table};
-  };
-  std::vector<RateProbe> all = of_sums([&](const Shape& ids) { return probe(kProbedTable, ids); });
-  all.push_back(probe(512, {96, 16}));
+  std::vector<RateProbe> all = sum_grad_rows_probes();
+  all.push_back(sum_grad_probe(512, {96, 16}));
   return all;
 }
 std::vector<RateProbe> sum_accumulate_probes() {
@@ -244,6 +279,19 @@ std::optional<CodedForm> embedding_coded_form(const Attrs& attrs) {
 
 std::optional<CodedForm> coded_form_of_sum(const Attrs& attrs) {
   return CodedForm{.operand = 0, .scales = 3, .op = "coded_embedding_sum", .attrs = attrs};
+}
+
+// Where at most half of the rows can occur.
+std::optional<SparseForm> sparse_form(const char* op, const InputTypes& inputs,
+                                      const Attrs& attrs) {
+  if (2 * element_count(inputs[0].shape) > attrs.int64("rows")) return std::nullopt;
+  return SparseForm{op, attrs};
+}
+std::optional<SparseForm> embedding_sparse_form(const InputTypes& inputs, const Attrs& attrs) {
+  return sparse_form("embedding_grad_rows", inputs, attrs);
+}
+std::optional<SparseForm> sparse_form_of_sum(const InputTypes& inputs, const Attrs& attrs) {
+  return sparse_form("embedding_sum_grad_rows", inputs, attrs);
 }
 
 std::optional<AccumulatingForm> embedding_accumulating_form(const InputTypes&, const Attrs&) {
@@ -323,7 +371,19 @@ std::span<const OpDef> embedding_ops() {
        .alias = never_in_place(),
        // What it reads was just written; of a large output most is only cleared.
        .timing = {.finds = Finds::most, .probes = embedding_grad_probes},
-       .accumulating_form = embedding_accumulating_form},
+       .accumulating_form = embedding_accumulating_form,
+       .sparse_form = embedding_sparse_form},
+      {.name = "embedding_grad_rows",
+       .inputs = std::vector<InputSpec>{"ids", "dy"},
+       .is_variadic = false,
+       .outputs = std::vector<std::string>{"dtable", "row_of"},
+       .attrs = std::vector<AttrSpec>{required_attr("rows", int64_t{0})},
+       .infer = infer_embedding_grad_rows,
+       .gradient = not_differentiable("it is a gradient"),
+       .keeps = Keeps{},
+       .cost = cost_embedding_grad_rows,
+       .alias = never_in_place(),
+       .timing = {.finds = Finds::most, .probes = embedding_grad_rows_probes}},
       {.name = "embedding_grad_accumulate",
        .inputs = std::vector<InputSpec>{"acc", "ids", "dy"},
        .is_variadic = false,
@@ -361,7 +421,19 @@ std::span<const OpDef> embedding_ops() {
        .cost = cost_sum_grad,
        .alias = never_in_place(),
        .timing = {.finds = Finds::most, .probes = sum_grad_probes},
-       .accumulating_form = accumulating_form_of_sum},
+       .accumulating_form = accumulating_form_of_sum,
+       .sparse_form = sparse_form_of_sum},
+      {.name = "embedding_sum_grad_rows",
+       .inputs = std::vector<InputSpec>{"ids", "weights", "dy"},
+       .is_variadic = false,
+       .outputs = std::vector<std::string>{"dtable", "row_of"},
+       .attrs = std::vector<AttrSpec>{required_attr("rows", int64_t{0})},
+       .infer = infer_sum_grad_rows,
+       .gradient = not_differentiable("it is a gradient"),
+       .keeps = Keeps{},
+       .cost = cost_sum_grad_rows,
+       .alias = never_in_place(),
+       .timing = {.finds = Finds::most, .probes = sum_grad_rows_probes}},
       {.name = "embedding_sum_grad_accumulate",
        .inputs = std::vector<InputSpec>{"acc", "ids", "weights", "dy"},
        .is_variadic = false,

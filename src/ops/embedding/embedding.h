@@ -6,7 +6,10 @@
 // type `to` (f32, bf16, f16). The table and its gradient are f32, whatever its rows become.
 // embedding_grad(ids, dy (..., H)) {rows} -> (rows, H): every dy row added to the row of its id,
 // zeros elsewhere. embedding_grad_accumulate(acc (V, H), ids, dy) = acc + embedding_grad(ids, dy),
-// in acc's own bytes. The gradient keeps ids. An id outside [0, V) is Error{bad_data} when the op
+// in acc's own bytes. embedding_grad_rows(ids (N in all), dy (..., H)) {rows} -> f32 (N, H), i32
+// (rows): the same gradient row-sparse, the rows that ids name in the order in which they first
+// occur, with zeros behind them, and which of these each row is, -1 where no id names it. The
+// gradient keeps ids. An id outside [0, V) is Error{bad_data} when the op
 // runs. The order of additions does not depend on the number of threads.
 //
 // embedding_sum(table (V, H), ids i32(..., T), weights (..., T)) -> (..., H): the sum over the last
@@ -15,8 +18,9 @@
 // between table and sum, so all is f32 also where a network computes in 16 bits.
 // embedding_sum_grad(ids, weights, dy (..., H)) {rows} -> (rows, H): weights[t] dy added to row
 // ids[t]; embedding_sum_grad_accumulate(acc (V, H), ids, weights, dy) adds it to acc in acc's
-// bytes. embedding_sum_grad_weights(table, ids, dy) -> (..., T): the product of row ids[t] with dy.
-// The gradients keep ids, that of the table the weights, that of the weights the table.
+// bytes; embedding_sum_grad_rows(ids, weights, dy) {rows} is row-sparse as embedding_grad_rows is.
+// embedding_sum_grad_weights(table, ids, dy) -> (..., T): the product of row ids[t] with dy. The
+// gradients keep ids, that of the table the weights, that of the weights the table.
 #pragma once
 
 #include <optional>

@@ -31,18 +31,23 @@ std::unique_ptr<Kernel> create_gather(const NodeSpec& spec, const CpuContext& co
   });
 }
 
-// dst[ids[i], :] += dy[i, :] for i = 0, 1, ...
-template <class Row>
-void scatter_add(int threads, const Lookup& lookup, const int32_t* ids, const Row* dy, float* dst) {
+// dst[row_of(i), :] += dy[i, :] for i = 0, 1, ...
+template <class Row, class RowOf>
+void scatter_add(int threads, const Lookup& lookup, const RowOf& row_of, const Row* dy,
+                 float* dst) {
   const bool is_small = lookup.count * lookup.width < kWorthAThreadElements;
   parallel_for(is_small ? 1 : threads, lookup.width, kCacheLineFloats,
                [&](int64_t begin, int64_t end) {
                  for (int64_t i = 0; i < lookup.count; ++i) {
                    const Row* from = dy + i * lookup.width;
-                   float* to = dst + ids[i] * lookup.width;
+                   float* to = dst + row_of(i) * lookup.width;
                    for (int64_t j = begin; j < end; ++j) to[j] += to_f32(from[j]);
                  }
                });
+}
+
+auto by_id(const int32_t* ids) {
+  return [ids](int64_t i) { return int64_t{ids[i]}; };
 }
 
 template <class Row>
@@ -53,8 +58,26 @@ std::unique_ptr<Kernel> create_grad(const NodeSpec& spec, const CpuContext& cont
     const auto* ids = input<int32_t>(launch, 0);
     auto* dst = output<float>(launch);
     if (!ids_are_valid(lookup, ids)) return ErrorCode::bad_data;
-    clear_table(threads, lookup, dst);
-    scatter_add(threads, lookup, ids, input<Row>(launch, 1), dst);
+    clear_rows(threads, lookup.rows * lookup.width, dst);
+    scatter_add(threads, lookup, by_id(ids), input<Row>(launch, 1), dst);
+    return ErrorCode::ok;
+  });
+}
+
+template <class Row>
+std::unique_ptr<Kernel> create_grad_rows(const NodeSpec& spec, const CpuContext& context) {
+  const Lookup lookup{.rows = spec.outputs[1].shape[0],
+                      .width = spec.outputs[0].shape[1],
+                      .count = element_count(spec.inputs[0])};
+  return make_kernel([lookup, threads = context.threads](const Launch& launch) {
+    const auto* ids = input<int32_t>(launch, 0);
+    auto* dst = output<float>(launch, 0);
+    auto* row_of = output<int32_t>(launch, 1);
+    if (!ids_are_valid(lookup, ids)) return ErrorCode::bad_data;
+    number_rows(lookup, ids, row_of);
+    clear_rows(threads, lookup.count * lookup.width, dst);
+    const auto numbered = [ids, row_of](int64_t i) { return int64_t{row_of[ids[i]]}; };
+    scatter_add(threads, lookup, numbered, input<Row>(launch, 1), dst);
     return ErrorCode::ok;
   });
 }
@@ -68,7 +91,7 @@ std::unique_ptr<Kernel> create_grad_accumulate(const NodeSpec& spec, const CpuCo
     auto* dst = output<float>(launch);
     if (!ids_are_valid(lookup, ids)) return ErrorCode::bad_data;
     copy_overwritten(launch, 0, 0, lookup.rows * lookup.width * element_bytes(DType::f32));
-    scatter_add(threads, lookup, ids, input<Row>(launch, 2), dst);
+    scatter_add(threads, lookup, by_id(ids), input<Row>(launch, 2), dst);
     return ErrorCode::ok;
   });
 }
@@ -88,6 +111,12 @@ std::span<const CpuKernelDef> embedding_cpu_kernels() {
        create_grad<Bf16>},
       {"embedding_grad", "plain:embedding_grad_f16", "i32 f16 -> f32", always, no_scratch,
        create_grad<F16>},
+      {"embedding_grad_rows", "plain:embedding_grad_rows", "i32 f32 -> f32 i32", always, no_scratch,
+       create_grad_rows<float>},
+      {"embedding_grad_rows", "plain:embedding_grad_rows_bf16", "i32 bf16 -> f32 i32", always,
+       no_scratch, create_grad_rows<Bf16>},
+      {"embedding_grad_rows", "plain:embedding_grad_rows_f16", "i32 f16 -> f32 i32", always,
+       no_scratch, create_grad_rows<F16>},
       {"embedding_grad_accumulate", "plain:embedding_grad_accumulate", "f32 i32 f32 -> f32", always,
        no_scratch, create_grad_accumulate<float>},
       {"embedding_grad_accumulate", "plain:embedding_grad_accumulate_bf16", "f32 i32 bf16 -> f32",
@@ -98,6 +127,8 @@ std::span<const CpuKernelDef> embedding_cpu_kernels() {
        create_embedding_sum},
       {"embedding_sum_grad", "simd:embedding_sum_grad", "i32 f32 f32 -> f32", always, no_scratch,
        create_embedding_sum_grad},
+      {"embedding_sum_grad_rows", "simd:embedding_sum_grad_rows", "i32 f32 f32 -> f32 i32", always,
+       embedding_sum_grad_rows_scratch, create_embedding_sum_grad_rows},
       {"embedding_sum_grad_accumulate", "simd:embedding_sum_grad_accumulate",
        "f32 i32 f32 f32 -> f32", always, no_scratch, create_embedding_sum_grad_accumulate},
       {"embedding_sum_grad_weights", "simd:embedding_sum_grad_weights", "f32 i32 f32 -> f32",

@@ -2,6 +2,7 @@
 // What the kernels of rows by id and of their sums have in common.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -27,17 +28,29 @@ struct Lookup {
   return valid;
 }
 
-inline void clear_table(int threads, const Lookup& lookup, float* table) {
-  parallel_for(threads, lookup.rows * lookup.width, kWorthAThreadElements,
-               [&](int64_t begin, int64_t end) {
-                 std::memset(table + begin, 0, static_cast<size_t>(end - begin) * sizeof(float));
-               });
+inline void clear_rows(int threads, int64_t elements, float* rows) {
+  parallel_for(threads, elements, kWorthAThreadElements, [&](int64_t begin, int64_t end) {
+    std::memset(rows + begin, 0, static_cast<size_t>(end - begin) * sizeof(float));
+  });
+}
+
+/// Numbers the rows that ids name in the order in which they first occur; the others get -1.
+inline void number_rows(const Lookup& lookup, const int32_t* ids, int32_t* row_of) {
+  std::fill_n(row_of, lookup.rows, -1);
+  int32_t next = 0;
+  for (int64_t i = 0; i < lookup.count; ++i) {
+    if (row_of[ids[i]] < 0) row_of[ids[i]] = next++;
+  }
 }
 
 [[nodiscard]] std::unique_ptr<Kernel> create_embedding_sum(const NodeSpec& spec,
                                                            const CpuContext& context);
 [[nodiscard]] std::unique_ptr<Kernel> create_embedding_sum_grad(const NodeSpec& spec,
                                                                 const CpuContext& context);
+[[nodiscard]] std::unique_ptr<Kernel> create_embedding_sum_grad_rows(const NodeSpec& spec,
+                                                                     const CpuContext& context);
+[[nodiscard]] int64_t embedding_sum_grad_rows_scratch(const NodeSpec& spec,
+                                                      const CpuContext& context);
 [[nodiscard]] std::unique_ptr<Kernel> create_embedding_sum_grad_accumulate(
     const NodeSpec& spec, const CpuContext& context);
 [[nodiscard]] std::unique_ptr<Kernel> create_embedding_sum_grad_weights(const NodeSpec& spec,

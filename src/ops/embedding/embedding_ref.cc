@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <vector>
 
 #include "backend/reference/reference.h"
 
@@ -37,6 +38,26 @@ void add_rows(const RefTensor& ids, const RefTensor& dy, const RefTensor& table)
 void run_embedding_grad(const RefArgs& args) {
   std::fill_n(args.outputs[0].data, args.outputs[0].size(), 0.0);
   add_rows(args.inputs[0], args.inputs[1], args.outputs[0]);
+}
+
+// Numbers the rows that ids name in the order in which they first occur, and returns the numbers
+// of the ids.
+std::vector<double> numbers_of(const RefTensor& ids, const RefTensor& row_of) {
+  std::fill_n(row_of.data, row_of.size(), -1.0);
+  std::vector<double> numbers;
+  double next = 0;
+  for (int64_t i = 0; i < ids.size(); ++i) {
+    double& number = row_of.data[embedding_checked_id(ids, i, row_of.size())];
+    if (number < 0) number = next++;
+    numbers.push_back(number);
+  }
+  return numbers;
+}
+
+void run_embedding_grad_rows(const RefArgs& args) {
+  std::vector<double> numbers = numbers_of(args.inputs[0], args.outputs[1]);
+  std::fill_n(args.outputs[0].data, args.outputs[0].size(), 0.0);
+  add_rows({args.inputs[0].type, numbers.data()}, args.inputs[1], args.outputs[0]);
 }
 
 void run_embedding_accumulate(const RefArgs& args) {
@@ -79,6 +100,13 @@ void run_sum_grad(const RefArgs& args) {
   add_weighted(args.inputs[0], args.inputs[1], args.inputs[2], args.outputs[0]);
 }
 
+void run_sum_grad_rows(const RefArgs& args) {
+  std::vector<double> numbers = numbers_of(args.inputs[0], args.outputs[1]);
+  std::fill_n(args.outputs[0].data, args.outputs[0].size(), 0.0);
+  add_weighted({args.inputs[0].type, numbers.data()}, args.inputs[1], args.inputs[2],
+               args.outputs[0]);
+}
+
 void run_sum_accumulate(const RefArgs& args) {
   std::copy_n(args.inputs[0].data, args.inputs[0].size(), args.outputs[0].data);
   add_weighted(args.inputs[1], args.inputs[2], args.inputs[3], args.outputs[0]);
@@ -101,9 +129,11 @@ void run_sum_grad_weights(const RefArgs& args) {
 std::span<const RefKernelDef> embedding_ref_kernels() {
   static const RefKernelDef kernels[] = {{"embedding", run_embedding},
                                          {"embedding_grad", run_embedding_grad},
+                                         {"embedding_grad_rows", run_embedding_grad_rows},
                                          {"embedding_grad_accumulate", run_embedding_accumulate},
                                          {"embedding_sum", run_embedding_sum},
                                          {"embedding_sum_grad", run_sum_grad},
+                                         {"embedding_sum_grad_rows", run_sum_grad_rows},
                                          {"embedding_sum_grad_accumulate", run_sum_accumulate},
                                          {"embedding_sum_grad_weights", run_sum_grad_weights}};
   return kernels;

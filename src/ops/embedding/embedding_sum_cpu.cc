@@ -106,14 +106,15 @@ Sums sums_of(const TensorType& table, const TensorType& ids) {
   return sums;
 }
 
-// Ids, weights and dy are inputs of the launch, from `ids` on.
-void add_gradient(int threads, const Sums& sums, const Launch& launch, size_t ids, float* table) {
+// To row rows[i] of the table for id i. Weights and dy are inputs of the launch, from `weights` on.
+void add_gradient(int threads, const Sums& sums, const Launch& launch, const int32_t* rows,
+                  size_t weights, float* table) {
   const auto add_rows = HWY_DYNAMIC_DISPATCH(embedding_sum_add_rows);
   const int64_t width = sums.lookup.width;
   const bool is_small = sums.lookup.count * width < kWorthAThreadElements;
   parallel_for(is_small ? 1 : threads, width, kCacheLineFloats, [&](int64_t begin, int64_t end) {
-    add_rows(table, width, input<int32_t>(launch, ids), input<float>(launch, ids + 1),
-             sums.lookup.count, sums.tokens, begin, end, input<float>(launch, ids + 2));
+    add_rows(table, width, rows, input<float>(launch, weights), sums.lookup.count, sums.tokens,
+             begin, end, input<float>(launch, weights + 1));
   });
 }
 
@@ -148,9 +149,31 @@ std::unique_ptr<Kernel> create_embedding_sum(const NodeSpec& spec, const CpuCont
 std::unique_ptr<Kernel> create_embedding_sum_grad(const NodeSpec& spec, const CpuContext& context) {
   return make_kernel([sums = sums_of(spec.outputs[0], spec.inputs[0]),
                       threads = context.threads](const Launch& launch) {
-    if (!ids_are_valid(sums.lookup, input<int32_t>(launch, 0))) return ErrorCode::bad_data;
-    clear_table(threads, sums.lookup, output<float>(launch));
-    add_gradient(threads, sums, launch, 0, output<float>(launch));
+    const auto* ids = input<int32_t>(launch, 0);
+    if (!ids_are_valid(sums.lookup, ids)) return ErrorCode::bad_data;
+    clear_rows(threads, sums.lookup.rows * sums.lookup.width, output<float>(launch));
+    add_gradient(threads, sums, launch, ids, 1, output<float>(launch));
+    return ErrorCode::ok;
+  });
+}
+
+int64_t embedding_sum_grad_rows_scratch(const NodeSpec& spec, const CpuContext&) {
+  return byte_count(spec.inputs[0]);
+}
+
+std::unique_ptr<Kernel> create_embedding_sum_grad_rows(const NodeSpec& spec,
+                                                       const CpuContext& context) {
+  const TensorType table{DType::f32, {spec.outputs[1].shape[0], spec.outputs[0].shape[1]}};
+  return make_kernel([sums = sums_of(table, spec.inputs[0]),
+                      threads = context.threads](const Launch& launch) {
+    const auto* ids = input<int32_t>(launch, 0);
+    auto* row_of = output<int32_t>(launch, 1);
+    if (!ids_are_valid(sums.lookup, ids)) return ErrorCode::bad_data;
+    number_rows(sums.lookup, ids, row_of);
+    auto* const numbers = scratch_at<int32_t>(launch);
+    std::transform(ids, ids + sums.lookup.count, numbers, [&](int32_t id) { return row_of[id]; });
+    clear_rows(threads, sums.lookup.count * sums.lookup.width, output<float>(launch, 0));
+    add_gradient(threads, sums, launch, numbers, 1, output<float>(launch, 0));
     return ErrorCode::ok;
   });
 }
@@ -159,10 +182,11 @@ std::unique_ptr<Kernel> create_embedding_sum_grad_accumulate(const NodeSpec& spe
                                                              const CpuContext& context) {
   return make_kernel([sums = sums_of(spec.outputs[0], spec.inputs[1]),
                       threads = context.threads](const Launch& launch) {
-    if (!ids_are_valid(sums.lookup, input<int32_t>(launch, 1))) return ErrorCode::bad_data;
+    const auto* ids = input<int32_t>(launch, 1);
+    if (!ids_are_valid(sums.lookup, ids)) return ErrorCode::bad_data;
     copy_overwritten(launch, 0, 0,
                      sums.lookup.rows * sums.lookup.width * element_bytes(DType::f32));
-    add_gradient(threads, sums, launch, 1, output<float>(launch));
+    add_gradient(threads, sums, launch, ids, 2, output<float>(launch));
     return ErrorCode::ok;
   });
 }

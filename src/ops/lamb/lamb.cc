@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // LAMB (You et al., 2019, algorithm 2), with corrections of both moments.
 //
-// lamb(w, g, m, v, rng?, hyper, coefficient?) {beta1, beta2, eps, weight_decay, adapts} -> w, m, v
+// lamb(w, g, m, v, rng?, hyper, coefficient?, row_of?) {beta1, beta2, eps, weight_decay, adapts} ->
+// w, m, v
 //   hyper = {lr, 1 - beta1^t, 1 - beta2^t, skip}
 //   g *= coefficient; m = beta1 m + (1 - beta1) g; v = beta2 v + (1 - beta2) g^2;
 //   u = m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + eps) + weight_decay * w;

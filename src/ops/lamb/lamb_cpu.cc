@@ -191,10 +191,10 @@ std::unique_ptr<Kernel> create_lamb(const NodeSpec& spec, const CpuContext& cont
 
 std::span<const CpuKernelDef> lamb_cpu_kernels() {
   static const CpuKernelDef kernels[] = {
-      {"lamb", "simd:lamb", "weight f32 f32 f32 i64 f32 f32 -> weight f32 f32", always,
+      {"lamb", "simd:lamb", "weight f32 f32 f32 i64 f32 f32 i32 -> weight f32 f32", always,
        lamb_scratch, create_lamb},
       {"lamb_8bit", "simd:lamb_8bit",
-       "weight f32 u8 f32 u8 f32 i64 f32 f32 -> weight u8 f32 u8 f32", always, lamb_scratch,
+       "weight f32 u8 f32 u8 f32 i64 f32 f32 i32 -> weight u8 f32 u8 f32", always, lamb_scratch,
        create_lamb},
   };
   return kernels;

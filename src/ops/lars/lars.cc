@@ -2,8 +2,8 @@
 // LARS (You et al., 2017): SGD with momentum whose gradients have a rate of their own in each
 // weight.
 //
-// lars(w, g, buffer, rng?, hyper, coefficient?) {momentum, nesterov, trust, eps, weight_decay,
-// adapts}
+// lars(w, g, buffer, rng?, hyper, coefficient?, row_of?) {momentum, nesterov, trust, eps,
+// weight_decay, adapts}
 //   -> w, buffer
 //   g *= coefficient;
 //   local = adapts ? trust * |w| / (|g| + weight_decay * |w| + eps) : 1, 1 if either norm is 0;

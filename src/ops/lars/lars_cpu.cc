@@ -48,6 +48,7 @@ class LarsStep {
         adapts_(spec.attrs.boolean("adapts")),
         storage_(spec),
         count_(element_count(spec.inputs[0])),
+        gradient_count_(element_count(spec.inputs[1])),
         threads_(threads) {}
 
   void operator()(const StepOperands& operands, const Launch& launch) const {
@@ -70,8 +71,9 @@ class LarsStep {
   [[nodiscard]] double local_rate(const StepOperands& operands, const Launch& launch) const {
     auto* const scratch = scratch_at<double>(launch);
     const double w = std::sqrt(storage_.squares_of_weights(threads_, launch, count_, scratch));
-    const double g = std::sqrt(sum_squares_f32(threads_, operands.src[1], count_, scratch)) *
-                     static_cast<double>(operands.gradient_scale);
+    const double g =
+        std::sqrt(sum_squares_f32(threads_, operands.src[1], gradient_count_, scratch)) *
+        static_cast<double>(operands.gradient_scale);
     return w == 0 || g == 0 ? 1 : trust_ * w / (g + decay_ * w + eps_);
   }
 
@@ -79,6 +81,7 @@ class LarsStep {
   bool nesterov_, adapts_;
   StepStorage storage_;
   int64_t count_;
+  int64_t gradient_count_;  // of a row-sparse one: of the rows that it has, and zeros
   int threads_;
 };
 
@@ -90,9 +93,9 @@ std::unique_ptr<Kernel> create_lars(const NodeSpec& spec, const CpuContext& cont
 
 std::span<const CpuKernelDef> lars_cpu_kernels() {
   static const CpuKernelDef kernels[] = {
-      {"lars", "simd:lars", "weight f32 f32 i64 f32 f32 -> weight f32", always, lars_scratch,
+      {"lars", "simd:lars", "weight f32 f32 i64 f32 f32 i32 -> weight f32", always, lars_scratch,
        create_lars},
-      {"lars_8bit", "simd:lars_8bit", "weight f32 u8 f32 i64 f32 f32 -> weight u8 f32", always,
+      {"lars_8bit", "simd:lars_8bit", "weight f32 u8 f32 i64 f32 f32 i32 -> weight u8 f32", always,
        lars_scratch, create_lars},
   };
   return kernels;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lion (Chen et al., 2023, algorithm 2).
 //
-// lion(w, g, m, rng?, hyper, coefficient?) {beta1, beta2, weight_decay} -> w, m
+// lion(w, g, m, rng?, hyper, coefficient?, row_of?) {beta1, beta2, weight_decay} -> w, m
 //   g *= coefficient; c = beta1 m + (1 - beta1) g; w -= lr * (sign(c) +
 //   weight_decay * w); m = beta2 m + (1 - beta2) g
 #include "ops/optimizer/optimizer_def.h"

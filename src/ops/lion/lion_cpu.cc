@@ -80,9 +80,9 @@ std::unique_ptr<Kernel> create_lion(const NodeSpec& spec, const CpuContext& cont
 
 std::span<const CpuKernelDef> lion_cpu_kernels() {
   static const CpuKernelDef kernels[] = {
-      {"lion", "simd:lion", "weight f32 f32 i64 f32 f32 -> weight f32", always, no_scratch,
+      {"lion", "simd:lion", "weight f32 f32 i64 f32 f32 i32 -> weight f32", always, no_scratch,
        create_lion},
-      {"lion_8bit", "simd:lion_8bit", "weight f32 u8 f32 i64 f32 f32 -> weight u8 f32", always,
+      {"lion_8bit", "simd:lion_8bit", "weight f32 u8 f32 i64 f32 f32 i32 -> weight u8 f32", always,
        no_scratch, create_lion},
   };
   return kernels;

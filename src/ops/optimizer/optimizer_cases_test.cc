@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include "ops/optimizer/optimizer_codec.h"
 #include "ops/optimizer/optimizer_step.h"
 #include "ops/optimizer/step_cases.h"
@@ -18,9 +20,36 @@ CaseInput scales_for(const Shape& shape) {
   return f32_values({blocks}, std::move(scales));
 }
 
+constexpr size_t kFirstState = 2;
+constexpr size_t kBehind = 4;  // rng, hyper, coefficient, row_of
+
+// The cases are written without row_of.
+std::vector<OpCase> with_whole_gradients(std::vector<OpCase> cases) {
+  for (OpCase& each : cases) each.inputs.push_back(absent());
+  return cases;
+}
+
+bool is_drawn(const OpCase& plain) {
+  return std::none_of(plain.inputs.begin(), plain.inputs.end() - kBehind,
+                      [](const CaseInput& each) { return each.domain == Domain::values; });
+}
+
+// The same step of a matrix, of which every other row has a gradient.
+OpCase sparse_case(const OpCase& plain) {
+  const Shape shape = {12, 37};  // a row is no part of a block of states
+  OpCase sparse = plain;
+  sparse.name += "_sparse";
+  for (size_t i = 0; i + kBehind < sparse.inputs.size(); ++i) sparse.inputs[i].type.shape = shape;
+  std::vector<double> row_of(static_cast<size_t>(shape[0]), -1);
+  int64_t rows = 0;
+  for (size_t row = row_of.size(); row > 0; row -= std::min<size_t>(row, 2))
+    row_of[row - 1] = static_cast<double>(rows++);
+  sparse.inputs[1].type.shape = {rows, shape[1]};
+  sparse.inputs.back() = i32_values({shape[0]}, std::move(row_of));
+  return sparse;
+}
+
 OpCase coded_case(const OpCase& plain, StateCodec codec) {
-  constexpr size_t kFirstState = 2;
-  constexpr size_t kBehind = 3;  // rng, hyper, coefficient
   OpCase coded = plain;
   coded.op = coded_step(plain.op);
   coded.name = plain.name + "_" + std::string(to_string(codec));
@@ -39,28 +68,12 @@ OpCase coded_case(const OpCase& plain, StateCodec codec) {
 OpCase with_weight_in(OpCase stored, DType dtype) {
   stored.name += "_" + std::string(to_string(dtype));
   stored.inputs[0].type.dtype = dtype;
-  stored.inputs[stored.inputs.size() - 3] = rng_input();
+  stored.inputs[stored.inputs.size() - kBehind] = rng_input();
   stored.attrs.set(kStreamAttr, int64_t{7});
   return stored;
 }
 
-}  // namespace
-
-std::vector<OpCase> with_coded_states(std::vector<OpCase> cases) {
-  std::vector<OpCase> all;
-  for (OpCase& plain : cases) {
-    const bool has_states = plain.inputs.size() > 5;
-    const bool is_error = plain.error != ErrorCode::ok;
-    if (has_states && !is_error) {
-      for (const StateCodec codec : {StateCodec::adaptive, StateCodec::bnb})
-        all.push_back(coded_case(plain, codec));
-    }
-    all.push_back(std::move(plain));
-  }
-  return with_coded_weights(std::move(all));
-}
-
-std::vector<OpCase> with_coded_weights(std::vector<OpCase> cases) {
+std::vector<OpCase> with_weights_in_fewer_bits(std::vector<OpCase> cases) {
   std::vector<OpCase> all;
   for (OpCase& plain : cases) {
     // A code of bnb may differ by one from that of the state in double; its cases are chosen.
@@ -72,6 +85,31 @@ std::vector<OpCase> with_coded_weights(std::vector<OpCase> cases) {
     all.push_back(std::move(plain));
   }
   return all;
+}
+
+}  // namespace
+
+std::vector<OpCase> with_coded_states(std::vector<OpCase> cases) {
+  std::vector<OpCase> all;
+  for (OpCase& whole : with_whole_gradients(std::move(cases))) {
+    std::vector<OpCase> forms;
+    const bool has_states = whole.inputs.size() > kFirstState + kBehind;
+    const bool is_error = whole.error != ErrorCode::ok;
+    if (!is_error && is_drawn(whole)) forms.push_back(sparse_case(whole));
+    forms.push_back(std::move(whole));
+    for (OpCase& plain : forms) {
+      if (has_states && !is_error) {
+        for (const StateCodec codec : {StateCodec::adaptive, StateCodec::bnb})
+          all.push_back(coded_case(plain, codec));
+      }
+      all.push_back(std::move(plain));
+    }
+  }
+  return with_weights_in_fewer_bits(std::move(all));
+}
+
+std::vector<OpCase> with_coded_weights(std::vector<OpCase> cases) {
+  return with_weights_in_fewer_bits(with_whole_gradients(std::move(cases)));
 }
 
 }  // namespace snug

@@ -84,6 +84,23 @@ std::span<const RefKernelDef> optimizer_ref_kernels() {
   return kernels;
 }
 
+void step_with_whole_gradient(const RefArgs& args, RefFn step) {
+  const double* const row_of = args.inputs.back().data;
+  if (row_of == nullptr) return step(args);
+  const TensorType& weight = args.inputs[0].type;
+  const int64_t width = weight.shape[1];
+  std::vector<double> whole(static_cast<size_t>(element_count(weight)), 0.0);
+  for (int64_t row = 0; row < weight.shape[0]; ++row) {
+    const auto from = static_cast<int64_t>(row_of[row]);
+    if (from >= 0)
+      std::copy_n(args.inputs[1].data + from * width, width, whole.data() + row * width);
+  }
+  std::vector<RefTensor> inputs(args.inputs.begin(), args.inputs.end());
+  inputs[1] = {{DType::f32, weight.shape}, whole.data()};
+  inputs.back().data = nullptr;
+  step({inputs, args.outputs, args.attrs});
+}
+
 void step_coded(const RefArgs& args, RefFn step) {
   const size_t states = (args.outputs.size() - 1) / 2;
   const std::vector<int64_t>& squares = args.attrs.ints(kSquaresAttr);
@@ -101,7 +118,7 @@ void step_coded(const RefArgs& args, RefFn step) {
     inputs.push_back({args.inputs[0].type, before[s].data()});
     outputs.push_back({args.inputs[0].type, after[s].data()});
   }
-  inputs.insert(inputs.end(), args.inputs.end() - 3, args.inputs.end());
+  inputs.insert(inputs.end(), args.inputs.end() - 4, args.inputs.end());
   step({inputs, outputs, args.attrs});
   const auto update = static_cast<int64_t>(args.inputs[2 + 2 * states].data[1]);
   for (size_t s = 0; s < states; ++s)

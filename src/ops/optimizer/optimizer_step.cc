@@ -37,21 +37,25 @@ std::vector<AttrSpec> attrs_of(const StepOp& step) {
   return attrs;
 }
 
-OpDef make_op(std::string name, StepOperandNames names, std::vector<AttrSpec> attrs, InferFn infer,
-              CostFn cost) {
+// Its inputs are those of `step`, whatever states it has.
+OpDef make_op(std::string name, const StepOp& step, StepOperandNames names,
+              std::vector<AttrSpec> attrs, InferFn infer) {
   names.inputs.emplace_back("hyper");
   names.inputs.push_back(optional_input("coefficient"));
-  return {.name = std::move(name),
-          .inputs = std::move(names.inputs),
-          .is_variadic = false,
-          .outputs = std::move(names.outputs),
-          .attrs = std::move(attrs),
-          .infer = std::move(infer),
-          .gradient = not_differentiable("it is a part of the update"),
-          .keeps = Keeps{},
-          .cost = std::move(cost),
-          .alias = must_overwrite(std::move(names.storages)),
-          .timing = {.finds = Finds::little}};
+  names.inputs.push_back(optional_input("row_of"));
+  OpDef op = {.name = std::move(name),
+              .inputs = std::move(names.inputs),
+              .is_variadic = false,
+              .outputs = std::move(names.outputs),
+              .attrs = std::move(attrs),
+              .infer = std::move(infer),
+              .gradient = not_differentiable("it is a part of the update"),
+              .keeps = Keeps{},
+              .cost = step.cost,
+              .alias = must_overwrite(std::move(names.storages)),
+              .timing = {.finds = Finds::little}};
+  if (!step.infer) op.sparse_operand = SparseOperand{.rows = 1, .row_of = op.inputs->size() - 1};
+  return op;
 }
 
 OpDef plain_op(const StepOp& step) {
@@ -65,12 +69,26 @@ OpDef plain_op(const StepOp& step) {
       return infer_step(args, states);
     };
   }
-  return make_op(step.name, std::move(names), attrs_of(step), std::move(infer), step.cost);
+  return make_op(step.name, step, std::move(names), attrs_of(step), std::move(infer));
+}
+
+// One of w's shape, or a row-sparse one.
+void require_gradient(const InferArgs& args) {
+  const size_t row_of = args.inputs.size() - 1;
+  if (!args.inputs.has(row_of)) return require_whole_gradient(args);
+  require_rank(args, 0, 2, "w of a row-sparse gradient");
+  const Shape& weight = args.inputs[0].shape;
+  require_dtype(args, row_of, DType::i32, "row_of");
+  require_shape(args, row_of, {weight[0]}, "row_of");
+  require_rank(args, 1, 2, "g");
+  if (args.inputs[1].shape[0] > weight[0]) shape_error(args, "g has more rows than w");
+  require_f32(args, 1, {args.inputs[1].shape[0], weight[1]}, "g");
 }
 
 std::vector<TensorType> infer_coded(const InferArgs& args, const std::vector<StepState>& states) {
   const size_t rng = 2 + 2 * states.size();
   require_weight(args, rng);
+  require_gradient(args);
   const Shape& shape = args.inputs[0].shape;
   const Shape blocks = {state_blocks(element_count(shape))};
   std::vector<TensorType> types = {args.inputs[0]};
@@ -100,17 +118,16 @@ OpDef coded_op(const StepOp& step) {
   std::vector<AttrSpec> attrs = attrs_of(step);
   attrs.push_back(required_attr(kCodecAttr, std::string()));
   attrs.emplace_back(kSquaresAttr, squares);
-  return make_op(
-      coded_step(step.name), std::move(names), std::move(attrs),
-      [check = step.check, states = step.states, squares](const InferArgs& args) {
-        check(args);
-        if (args.attrs.ints(kSquaresAttr) != squares)
-          shape_error(args, "squares is what the step has, and is not given");
-        const std::string& codec = args.attrs.text(kCodecAttr);
-        if (!find_codec(codec)) shape_error(args, "codec must be adaptive or bnb, not " + codec);
-        return infer_coded(args, states);
-      },
-      step.cost);
+  return make_op(coded_step(step.name), step, std::move(names), std::move(attrs),
+                 [check = step.check, states = step.states, squares](const InferArgs& args) {
+                   check(args);
+                   if (args.attrs.ints(kSquaresAttr) != squares)
+                     shape_error(args, "squares is what the step has, and is not given");
+                   const std::string& codec = args.attrs.text(kCodecAttr);
+                   if (!find_codec(codec))
+                     shape_error(args, "codec must be adaptive or bnb, not " + codec);
+                   return infer_coded(args, states);
+                 });
 }
 
 }  // namespace
@@ -134,6 +151,7 @@ void require_f32(const InferArgs& args, size_t input, const Shape& shape, const 
 std::vector<TensorType> infer_step(const InferArgs& args, const std::vector<StepState>& states) {
   const TensorType& weight = args.inputs[0];
   require_weight(args, states.size() + 2);
+  require_gradient(args);
   for (size_t i = 0; i < states.size(); ++i) require_f32(args, i + 2, weight.shape, states[i].name);
   require_hyper(args, states.size() + 3);
   std::vector<TensorType> types(states.size() + 1, {DType::f32, weight.shape});
@@ -145,11 +163,16 @@ void require_weight(const InferArgs& args, size_t rng) {
   const TensorType& weight = args.inputs[0];
   const bool is_coded = weight.dtype == DType::bf16 || weight.dtype == DType::bf16x8;
   if (!is_coded) require_dtype(args, 0, DType::f32, "w");
-  require_f32(args, 1, weight.shape, "g");
   if (is_coded && !args.inputs.has(rng))
     shape_error(args, "w in " + std::string(to_string(weight.dtype)) + " needs rng");
   require_dtype(args, rng, DType::i64, "rng");
   require_shape(args, rng, {3}, "rng");
+}
+
+void require_whole_gradient(const InferArgs& args) {
+  require_f32(args, 1, args.inputs[0].shape, "g");
+  if (args.inputs.has(args.inputs.size() - 1))
+    shape_error(args, "row_of is of a row-sparse g, and this step takes a whole one");
 }
 
 void require_hyper(const InferArgs& args, size_t input) {

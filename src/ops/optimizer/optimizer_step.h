@@ -15,24 +15,26 @@ struct StepState {
   bool is_square = false;  // a mean or a sum of squares
 };
 
-/// An op (w, g, states, rng?, hyper, coefficient?) that overwrites w and the states. w is f32, or
-/// stored as bf16 or bf16x8: then it is rounded stochastically (backend/cpu/weight_rows.h), keyed
-/// by rng, i64[3] {seed, update, slot}, and the attribute `stream`. Its attributes are real numbers
-/// that must be given, and flags that are false where they are not.
+/// An op (w, g, states, rng?, hyper, coefficient?, row_of?) that overwrites w and the states. w is
+/// f32, or stored as bf16 or bf16x8: then it is rounded stochastically (backend/cpu/weight_rows.h),
+/// keyed by rng, i64[3] {seed, update, slot}, and the attribute `stream`. Its attributes are real
+/// numbers that must be given, and flags that are false where they are not.
+/// Where row_of, i32 (V), is given, w is (V, H) and g row-sparse, (N, H): the gradient of row v of
+/// w is row row_of[v] of g, and zeros where that is negative. The bits are those of the whole g.
 struct StepOp {
   std::string name;
   std::vector<StepState> states;
   std::vector<std::string> numbers;
   std::vector<std::string> flags = {};
   void (*check)(const InferArgs&) = nullptr;  // of the attributes
-  /// Null: the states are of w's shape, and there is a form with coded states.
+  /// Null: the states are of w's shape, there is a form with coded states, and g may be row-sparse.
   InferFn infer = nullptr;
   CostFn cost;
 };
 
 /// The ops, and NAME_8bit of each whose states are of w's shape (ops/optimizer/optimizer_codec.h):
-///   (w, g, codes u8, scales f32[blocks] for each state, rng, hyper, coefficient?) {the attributes
-///   of the step, codec} -> w, codes and scales
+///   (w, g, codes u8, scales f32[blocks] for each state, rng, hyper, coefficient?, row_of?) {the
+///   attributes of the step, codec} -> w, codes and scales
 /// A state is decoded, stepped and coded again block by block.
 [[nodiscard]] std::vector<OpDef> make_step_ops(const std::vector<StepOp>& steps);
 /// The name of that form.
@@ -41,8 +43,10 @@ inline constexpr const char* kCodecAttr = "codec";      // "adaptive", "bnb"
 inline constexpr const char* kSquaresAttr = "squares";  // 1 for each state that is of squares
 inline constexpr const char* kStreamAttr = "stream";    // of random numbers: one a weight
 
-/// Requires w, g and the key that w needs.
+/// Requires w and the key that w needs.
 void require_weight(const InferArgs& args, size_t rng);
+/// Requires a g of w's shape, and that no rows are named.
+void require_whole_gradient(const InferArgs& args);
 /// The types of w and the states, which are f32 of w's shape.
 [[nodiscard]] std::vector<TensorType> infer_step(const InferArgs& args,
                                                  const std::vector<StepState>& states);

@@ -11,10 +11,10 @@ inline CaseInput step_hyper() { return f32_values({4}, {0.01, 0.271, 0.002997001
 /// The same, of an update that is skipped.
 inline CaseInput skipping_hyper() { return f32_values({4}, {0.01, 0.271, 0.002997001, 1}); }
 
-/// The cases, and behind each that has states and is no error the same with coded states, by both
-/// codecs, and with weights in fewer bits.
+/// The cases, which name no row_of, and beside each that is no error the same with a row-sparse
+/// gradient, with coded states, by both codecs, and with weights in fewer bits.
 [[nodiscard]] std::vector<OpCase> with_coded_states(std::vector<OpCase> cases);
-/// The cases of steps that have no coded states, and before each that is no error the same with
+/// The cases of steps that have no such forms, and before each that is no error the same with
 /// weights in fewer bits.
 [[nodiscard]] std::vector<OpCase> with_coded_weights(std::vector<OpCase> cases);
 

@@ -37,6 +37,7 @@ struct CodedStates {
   int64_t blocks = 0;  // at least 1
 };
 inline constexpr std::array<uint8_t, kStateBlock> kCodesOfZero = {};
+alignas(64) inline constexpr std::array<float, kStateBlock> kNoGradient = {};
 // While a block is coded nothing is loaded, and the processor's own prefetching falls behind.
 inline constexpr int64_t kStepAhead = 2 * kStateBlock;  // elements
 
@@ -55,7 +56,8 @@ struct StepOperands {
 class StepStorage {
  public:
   explicit StepStorage(const NodeSpec& spec)
-      : rng_(spec.inputs.size() - 3),
+      : rng_(spec.inputs.size() - 4),
+        width_(spec.inputs.has(rng_ + 3) ? spec.inputs[0].shape[1] : 0),
         weights_(spec.inputs[0]),
         stream_(static_cast<uint32_t>(spec.attrs.int64(kStreamAttr))) {
     if (spec.outputs.size() < 2 || spec.outputs[1].dtype != DType::u8) {
@@ -71,6 +73,13 @@ class StepStorage {
   }
   /// Whether the states that a pass forms and does not write are lost with its part.
   [[nodiscard]] bool has_codes() const { return has_codes_; }
+  [[nodiscard]] bool is_coded() const { return has_codes_ || weights_.is_coded(); }
+  /// The columns of a row-sparse gradient; 0 where it is whole.
+  [[nodiscard]] int64_t sparse_width() const { return width_; }
+  /// By row of w: which of the gradient's, or negative. Of a row-sparse one.
+  [[nodiscard]] const int32_t* row_of(const Launch& launch) const {
+    return input<int32_t>(launch, rng_ + 3);
+  }
 
   [[nodiscard]] StepOperands operands_of(const Launch& launch) const {
     StepOperands operands;
@@ -97,7 +106,6 @@ class StepStorage {
                      bool writes, Run run) const {
     StepOperands part = whole;
     const auto move_to = [&](int64_t begin) {
-      part.src[1] = whole.src[1] + begin;
       if (!weights_.is_coded()) {
         part.src[0] = whole.src[0] + begin;
         part.dst[0] = whole.dst[0] + begin;
@@ -107,18 +115,21 @@ class StepStorage {
         part.dst[s + 1] = whole.dst[s + 1] + begin;
       }
     };
-    if (!is_coded()) {
+    if (!is_coded() && width_ == 0) {
       move_to(first);
+      part.src[1] += first;
       return run(part, first, last - first);
     }
     alignas(64) std::array<std::array<float, kStateBlock>, kMostStates> values;
     alignas(64) std::array<float, kStateBlock> weights;
+    alignas(64) std::array<float, kStateBlock> gradients;
     if (weights_.is_coded()) part.src[0] = part.dst[0] = weights.data();
     for (size_t s = 0; s < states_ && has_codes_; ++s)
       part.src[s + 2] = part.dst[s + 1] = values[s].data();
     for (int64_t begin = first; begin < last; begin += kStateBlock) {
       const int64_t count = std::min(kStateBlock, last - begin);
       move_to(begin);
+      part.src[1] = gradient_at(whole, launch, begin, count, gradients.data());
       (void)weights_.read(launch.inputs[0], begin, count, weights.data());
       if (has_codes_) decode_states_of(launch, begin, count, values);
       run(part, begin, count);
@@ -132,15 +143,16 @@ class StepStorage {
   template <class Run>
   void for_each_range(const StepOperands& whole, const Launch& launch, int64_t first, int64_t last,
                       Run run) const {
-    const int64_t at_once =
-        weights_.is_coded() ? kStateBlock : (last - first) / kStateBlock * kStateBlock;
+    const bool is_by_block = weights_.is_coded() || width_ > 0;
+    const int64_t at_once = is_by_block ? kStateBlock : (last - first) / kStateBlock * kStateBlock;
     alignas(64) std::array<float, kStateBlock> weights;
+    alignas(64) std::array<float, kStateBlock> gradients;
     CodedStates coded;
     int64_t begin = first;
     while (last - begin >= kStateBlock && find_codes(launch, begin, at_once, coded)) {
       StepOperands part = whole;
       part.coded = &coded;
-      part.src[1] += begin;
+      part.src[1] = gradient_at(whole, launch, begin, at_once, gradients.data());
       if (weights_.is_coded()) {
         part.src[0] = part.dst[0] = weights.data();
         (void)weights_.read(launch.inputs[0], begin, at_once, weights.data());
@@ -187,7 +199,33 @@ class StepStorage {
   }
 
  private:
-  [[nodiscard]] bool is_coded() const { return has_codes_ || weights_.is_coded(); }
+  // That of elements [begin, begin + count); of a row-sparse one at most a block, copied together
+  // into `buffer` where it does not lie in one piece.
+  [[nodiscard]] const float* gradient_at(const StepOperands& whole, const Launch& launch,
+                                         int64_t begin, int64_t count, float* buffer) const {
+    const float* const rows = whole.src[1];
+    if (width_ == 0) return rows + begin;
+    const int32_t* const row_of_each = row_of(launch);
+    const auto at = [&](int64_t element) {
+      const int64_t row = row_of_each[element / width_];
+      return row < 0 ? nullptr : rows + row * width_ + element % width_;
+    };
+    if (begin % width_ + count <= width_) {
+      const float* const in_row = at(begin);
+      return in_row == nullptr ? kNoGradient.data() : in_row;
+    }
+    for (int64_t done = 0; done < count;) {
+      const int64_t n = std::min(count - done, width_ - (begin + done) % width_);
+      const float* const in_row = at(begin + done);
+      if (in_row == nullptr) {
+        std::fill_n(buffer + done, n, 0.0F);
+      } else {
+        std::copy_n(in_row, n, buffer + done);
+      }
+      done += n;
+    }
+    return buffer;
+  }
 
   using States = std::array<std::array<float, kStateBlock>, kMostStates>;
 
@@ -231,7 +269,8 @@ class StepStorage {
     return {static_cast<uint64_t>(rng[0]), static_cast<uint32_t>(rng[1]), stream_};
   }
 
-  size_t rng_;  // which input; hyper and the coefficient are behind it
+  size_t rng_;     // which input; hyper, the coefficient and row_of are behind it
+  int64_t width_;  // of a row-sparse gradient
   WeightRows weights_;
   uint32_t stream_;
   std::array<StateCoder, kMostStates> coders_ = {};
@@ -260,23 +299,41 @@ template <class Step>
   });
 }
 
+/// Whether a step leaves an element as it is, to the bit, where its gradient is zero.
+enum class AtZero : uint8_t { moves, rests };
+
 /// `factors(operands)` is formed once a call, in double; `range()` is the loop over elements
 /// [begin, end) for this processor.
 template <class MakeFactors, class Range>
 [[nodiscard]] std::unique_ptr<Kernel> make_element_step(const NodeSpec& spec,
                                                         const CpuContext& context,
-                                                        MakeFactors factors, Range range) {
-  return make_step_kernel(
-      spec, [=, storage = StepStorage(spec), count = element_count(spec.inputs[0]),
-             threads = context.threads](const StepOperands& operands, const Launch& launch) {
-        const auto values = factors(operands);
-        const auto run = range();
-        parallel_for(threads, count, kStepGrain, [&](int64_t begin, int64_t end) {
-          storage.for_each_range(
-              operands, launch, begin, end,
-              [&](const StepOperands& part, int64_t, int64_t n) { run(values, part, 0, n); });
-        });
-      });
+                                                        MakeFactors factors, Range range,
+                                                        AtZero at_zero = AtZero::moves) {
+  const StepStorage storage(spec);
+  // Codes are rounded anew whenever they are written.
+  const bool skips_rows =
+      at_zero == AtZero::rests && storage.sparse_width() > 0 && !storage.is_coded();
+  return make_step_kernel(spec, [=, count = element_count(spec.inputs[0]),
+                                 states = spec.outputs.size() - 1, threads = context.threads](
+                                    const StepOperands& operands, const Launch& launch) {
+    const auto values = factors(operands);
+    const auto run = range();
+    const auto step = [&](int64_t begin, int64_t end) {
+      storage.for_each_range(
+          operands, launch, begin, end,
+          [&](const StepOperands& part, int64_t, int64_t n) { run(values, part, 0, n); });
+    };
+    if (!skips_rows) return parallel_for(threads, count, kStepGrain, step);
+    for (size_t i = 0; i <= states; ++i)
+      copy_overwritten(launch, i, i == 0 ? 0 : i + 1, count * element_bytes(DType::f32));
+    const int64_t width = storage.sparse_width();
+    const int32_t* const row_of = storage.row_of(launch);
+    parallel_for(threads, count / width, 1 + kStepGrain / width, [&](int64_t first, int64_t last) {
+      for (int64_t row = first; row < last; ++row) {
+        if (row_of[row] >= 0) step(row * width, (row + 1) * width);
+      }
+    });
+  });
 }
 
 }  // namespace snug

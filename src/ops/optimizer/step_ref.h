@@ -11,19 +11,23 @@ namespace snug {
 
 /// The inputs behind the states.
 [[nodiscard]] inline const double* hyper_of(const RefArgs& args) {
-  return args.inputs[args.inputs.size() - 2].data;
+  return args.inputs[args.inputs.size() - 3].data;
 }
 /// The clipping coefficient; 1 where it is absent.
 [[nodiscard]] inline double coefficient_of(const RefArgs& args) {
-  const double* coefficient = args.inputs.back().data;
+  const double* coefficient = args.inputs[args.inputs.size() - 2].data;
   return coefficient == nullptr ? 1 : *coefficient;
 }
+
+/// Runs the step, with a whole gradient where it is row-sparse.
+void step_with_whole_gradient(const RefArgs& args, RefFn step);
 
 /// Runs the step, or copies w and the states where the update is skipped: by `hyper`, or by the
 /// coefficient of a norm that is not finite.
 template <void (*kStep)(const RefArgs&)>
 void run_or_skip(const RefArgs& args) {
-  if (hyper_of(args)[3] != 1 && !std::isnan(coefficient_of(args))) return kStep(args);
+  if (hyper_of(args)[3] != 1 && !std::isnan(coefficient_of(args)))
+    return step_with_whole_gradient(args, kStep);
   for (size_t i = 0; i < args.outputs.size(); ++i) {
     const RefTensor& before = args.inputs[i == 0 ? 0 : i + 1];
     std::copy_n(before.data, before.size(), args.outputs[i].data);

@@ -128,6 +128,7 @@ OpDef sum_squares_op() {
   op.attrs = std::vector<AttrSpec>{};
   op.row_flow = nullptr;
   op.cost = CostFn{cost_sum_squares};
+  op.sparse_operand = SparseOperand{.rows = 0};
   op.timing = {.finds = Finds::unwarmed, .probes = square_probes};
   return op;
 }

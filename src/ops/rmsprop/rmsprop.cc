@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // torch.optim.RMSprop.
 //
-// rmsprop(w, g, v, rng?, hyper, coefficient?) {alpha, eps, weight_decay} -> w, v
+// rmsprop(w, g, v, rng?, hyper, coefficient?, row_of?) {alpha, eps, weight_decay} -> w, v
 //   g = g * coefficient + weight_decay * w; v = alpha v + (1 - alpha) g^2;
 //   w -= lr * g / (sqrt(v) + eps)
-// rmsprop_momentum(w, g, v, buffer, rng?, hyper, coefficient?) {alpha, eps, momentum, weight_decay}
+// rmsprop_momentum(w, g, v, buffer, rng?, hyper, coefficient?, row_of?) {alpha, eps, momentum,
+// weight_decay}
 //   -> w, v, buffer
 //   g, v as above; buffer = momentum * buffer + g / (sqrt(v) + eps); w -= lr * buffer
 #include "ops/optimizer/optimizer_def.h"

@@ -92,15 +92,15 @@ std::unique_ptr<Kernel> create_rmsprop_momentum(const NodeSpec& spec, const CpuC
 
 std::span<const CpuKernelDef> rmsprop_cpu_kernels() {
   static const CpuKernelDef kernels[] = {
-      {"rmsprop", "simd:rmsprop", "weight f32 f32 i64 f32 f32 -> weight f32", always, no_scratch,
-       create_rmsprop},
-      {"rmsprop_8bit", "simd:rmsprop_8bit", "weight f32 u8 f32 i64 f32 f32 -> weight u8 f32",
+      {"rmsprop", "simd:rmsprop", "weight f32 f32 i64 f32 f32 i32 -> weight f32", always,
+       no_scratch, create_rmsprop},
+      {"rmsprop_8bit", "simd:rmsprop_8bit", "weight f32 u8 f32 i64 f32 f32 i32 -> weight u8 f32",
        always, no_scratch, create_rmsprop},
       {"rmsprop_momentum", "simd:rmsprop_momentum",
-       "weight f32 f32 f32 i64 f32 f32 -> weight f32 f32", always, no_scratch,
+       "weight f32 f32 f32 i64 f32 f32 i32 -> weight f32 f32", always, no_scratch,
        create_rmsprop_momentum},
       {"rmsprop_momentum_8bit", "simd:rmsprop_momentum_8bit",
-       "weight f32 u8 f32 u8 f32 i64 f32 f32 -> weight u8 f32 u8 f32", always, no_scratch,
+       "weight f32 u8 f32 u8 f32 i64 f32 f32 i32 -> weight u8 f32 u8 f32", always, no_scratch,
        create_rmsprop_momentum},
   };
   return kernels;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // torch.optim.SGD.
 //
-// sgd(w, g, rng?, hyper, coefficient?) {weight_decay} -> w
+// sgd(w, g, rng?, hyper, coefficient?, row_of?) {weight_decay} -> w
 //   g = g * coefficient + weight_decay * w; w -= lr * g
-// sgd_momentum(w, g, buffer, rng?, hyper, coefficient?) {momentum, nesterov, weight_decay} -> w,
-// buffer
+// sgd_momentum(w, g, buffer, rng?, hyper, coefficient?, row_of?) {momentum, nesterov, weight_decay}
+// -> w, buffer
 //   g as above; buffer = momentum * buffer + g;
 //   w -= lr * (nesterov ? g + momentum * buffer : buffer)
 #include "ops/optimizer/optimizer_def.h"

@@ -50,7 +50,7 @@ std::unique_ptr<Kernel> create_sgd(const NodeSpec& spec, const CpuContext& conte
                                .momentum = 0,
                                .nesterov = false};
       },
-      [] { return HWY_DYNAMIC_DISPATCH(sgd_range); });
+      [] { return HWY_DYNAMIC_DISPATCH(sgd_range); }, decay == 0 ? AtZero::rests : AtZero::moves);
 }
 
 std::unique_ptr<Kernel> create_sgd_momentum(const NodeSpec& spec, const CpuContext& context) {
@@ -72,11 +72,12 @@ std::unique_ptr<Kernel> create_sgd_momentum(const NodeSpec& spec, const CpuConte
 
 std::span<const CpuKernelDef> sgd_cpu_kernels() {
   static const CpuKernelDef kernels[] = {
-      {"sgd", "simd:sgd", "weight f32 i64 f32 f32 -> weight", always, no_scratch, create_sgd},
-      {"sgd_momentum", "simd:sgd_momentum", "weight f32 f32 i64 f32 f32 -> weight f32", always,
+      {"sgd", "simd:sgd", "weight f32 i64 f32 f32 i32 -> weight", always, no_scratch, create_sgd},
+      {"sgd_momentum", "simd:sgd_momentum", "weight f32 f32 i64 f32 f32 i32 -> weight f32", always,
        no_scratch, create_sgd_momentum},
       {"sgd_momentum_8bit", "simd:sgd_momentum_8bit",
-       "weight f32 u8 f32 i64 f32 f32 -> weight u8 f32", always, no_scratch, create_sgd_momentum},
+       "weight f32 u8 f32 i64 f32 f32 i32 -> weight u8 f32", always, no_scratch,
+       create_sgd_momentum},
   };
   return kernels;
 }
