@@ -269,7 +269,6 @@ std::vector<Case> other_cases() {
       {"embedding", {f32({50, 40}), ids({7, 300}, 50)}},
       {"embedding_grad", {ids({7, 300}, 50), f32({7, 300, 40})}, {{"rows", int64_t{50}}}},
       {"embedding_grad", {ids({3}, 9), f32({3, 5})}, {{"rows", int64_t{9}}}},
-      {"embedding_grad_rows", {ids({300}, 700), f32({300, 40})}, {{"rows", int64_t{700}}}},
       {"embedding_grad_accumulate", {f32({50, 40}), ids({600}, 50), f32({600, 40})}},
       {"embedding_sum", {f32({50, 413}), ids({71, 30}, 50), f32({71, 30})}},
       {"embedding_sum", {f32({50, 40}), ids({9000}, 50), f32({9000})}},
