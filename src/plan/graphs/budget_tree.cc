@@ -154,8 +154,11 @@ const BudgetTree::State& BudgetTree::end(int32_t k) {
   const std::vector<State>& states = anchor(k);
   if (states.empty()) return ends_[k];
   if (k == kAnchors || !limits_.is_improved) return ends_[k] = states.front();
-  const double least_cost = anchor(k + 1).front().cost();
-  State found = improved(states, {bytes_at(k), least_cost});
+  const SearchBounds bounds{bytes_at(k), anchor(k + 1).front().cost()};
+  State found = improved(states, bounds);
+  // Near the smallest peak costs are steep, and little of what was found above helps.
+  const bool is_lowest = is_many() && anchor(k - 1).empty();
+  if (is_lowest) found = improved({found}, bounds);
   stop_point();
   return ends_[k] = std::move(found);
 }
