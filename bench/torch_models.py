@@ -4,16 +4,18 @@ import torch
 import models
 
 
-def gpt2(layers=12, batch=16, length=512):
+def gpt2(layers=12, batch=16, length=512, width=768, vocabulary=50257, dropout=1):
+    """`dropout=0`: without, as PyTorch's partitions below 1 need it for right gradients."""
     from transformers import GPT2Config, GPT2LMHeadModel
-    return models.causal(GPT2LMHeadModel(GPT2Config(n_layer=layers, use_cache=False)), batch, length)
+    rates = {} if dropout else dict(resid_pdrop=0, embd_pdrop=0, attn_pdrop=0)
+    return models.causal(GPT2LMHeadModel(GPT2Config(n_layer=layers, n_embd=width, vocab_size=vocabulary, use_cache=False, **rates)), batch, length)
 
 
-def llama(layers=32, batch=8, length=512):
-    """That of pytorch#197838."""
+def llama(layers=32, batch=8, length=512, width=512, vocabulary=8000):
+    """That of pytorch#197838. Narrower, it is activations that most bytes are for."""
     from transformers import LlamaConfig, LlamaForCausalLM
-    return models.causal(LlamaForCausalLM(LlamaConfig(hidden_size=512, intermediate_size=1376, num_hidden_layers=layers, num_attention_heads=8,
-                                                      num_key_value_heads=8, vocab_size=8000, use_cache=False)), batch, length)
+    return models.causal(LlamaForCausalLM(LlamaConfig(hidden_size=width, intermediate_size=width * 43 // 16, num_hidden_layers=layers, num_attention_heads=8,
+                                                      num_key_value_heads=8, vocab_size=vocabulary, use_cache=False)), batch, length)
 
 
 def bert(layers=24, batch=32, length=256):
