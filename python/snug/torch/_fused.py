@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A graph for one set of shapes under Inductor: it compiles both parts, and the partition is ours.
 
-PyTorch's own partition is taken where its peak is within the budget. Elsewhere the cheapest of the planner's is that is
+PyTorch's own partition is taken where its peak is within the budget. Elsewhere one of the planner's is that is
 (`_candidates.py`). Where all of the graph could be kept, what PyTorch's takes is read while Inductor compiles it, before its
 kernels are: it is compiled once, and nothing is lowered beside that.
 """
@@ -183,11 +183,8 @@ class Fused(Compiled):
         if self.may_read and candidates.surely_fits():
             self.reader = candidates.reader()
             return candidates.unread(), parts
-        if self.prices or candidates.may_fit(parts):
-            own = candidates.lower_pytorchs(parts), parts
-            if candidates.fits(own[0]):
-                return own
-        return min((each for each in candidates.search() if candidates.fits(each[0])), key=lambda each: each[0].overhead, default=None)
+        own = candidates.lower_pytorchs(parts), parts
+        return own if candidates.fits(own[0]) else candidates.search()
 
     def _inner(self, module: GraphModule, inputs: Sequence[Any], **words: Any) -> Any:
         if self.plan is None:

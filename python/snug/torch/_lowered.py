@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Inductor makes of a graph, in bytes: its own passes, lowering, fusion, order and reuse of buffers, up to the text of the program
+"""What Inductor makes of a graph, in bytes and time: its own passes, lowering, fusion, order and reuse of buffers, up to the text of the program
 that calls the kernels. No kernel is compiled, nothing runs.
 
 What it allocates and lets go is read from the lines of that program, which Inductor has as objects.
@@ -24,9 +24,12 @@ from torch._inductor.utils import BoxedBool, get_dtype_size
 from torch._inductor.virtualized import V
 from torch.fx import GraphModule, Node
 
+from ._joint import Price
+from ._kernels import milliseconds
+from ._prices import Prices
+
 Key = Any  # of a storage
 Storage = tuple[Key, int]  # and its bytes
-ScratchOf = Callable[[Node, Mapping[Node, torch.Tensor]], int]  # of an op, some of whose operands are others than in the graph
 
 
 #: Places in the order of the graph, beyond which PyTorch 2.11 makes no kernel of two ops that read the same.
@@ -69,13 +72,14 @@ def generate(module: GraphModule, inputs: Sequence[Any], is_backward: bool) -> G
 
 @dataclass
 class Part:
-    """What a program has in memory beside what is resident."""
+    """What a program has in memory beside what is resident, and how long it takes."""
 
     #: Bytes, behind each line that makes or lets go, and within each kernel that takes more.
     levels: list[int]
     #: By output: the storage it lies in, None where it is resident or no tensor.
     outputs: list[Storage | None] = field(default_factory=list)
     strides: list[tuple[int, ...] | None] = field(default_factory=list)
+    milliseconds: float = 0.0
 
     @property
     def peak(self) -> int:
@@ -183,7 +187,13 @@ def _laid_out(kernel: Any, origin: Node) -> dict[Node, torch.Tensor]:
     return found
 
 
-def live(graph: GraphLowering, inputs: dict[str, Storage], held: Sequence[Storage], scratch_of: ScratchOf) -> Part:
+def _price(kernel: Any, prices: Prices) -> Price:
+    """Of a library's kernel: that of the op that it is for. Inductor names several where it is not sure."""
+    found = [prices.of(origin, _laid_out(kernel, origin)) for origin in _ops_of(kernel)]
+    return Price(max((each.cost for each in found), default=0.0), max((each.scratch for each in found), default=0))
+
+
+def live(graph: GraphLowering, inputs: dict[str, Storage], held: Sequence[Storage], prices: Prices) -> Part:
     """What the program has in memory. `inputs`: those that are given away to it. `held`: what the caller has throughout."""
     life = _Life()
     for number, storage in enumerate(held):
@@ -207,7 +217,7 @@ def live(graph: GraphLowering, inputs: dict[str, Storage], held: Sequence[Storag
         elif isinstance(line, (wrapper.ExternKernelOutLine, wrapper.ExternKernelAllocLine)):
             if isinstance(line, wrapper.ExternKernelAllocLine):
                 _called(life, graph, line.node)
-            life.take(max((scratch_of(origin, _laid_out(line.node, origin)) for origin in _ops_of(line.node)), default=0))
+            life.take(_price(line.node, prices).scratch)
     part = Part(life.levels)
     for each in graph.graph_outputs:
         is_tensor = isinstance(each, ir.IRNode) and each.has_tensor_output()
@@ -235,8 +245,8 @@ def seen_by(read: Callable[[GraphLowering], None]) -> Iterator[None]:
 class Reader:
     """Both parts of a partition, the forward part first. Tangents are not counted."""
 
-    def __init__(self, num_results: int, scratch_of: ScratchOf) -> None:
-        self._num_results, self._scratch_of = num_results, scratch_of
+    def __init__(self, num_results: int, prices: Prices) -> None:
+        self._num_results, self._prices = num_results, prices
         self._handed: list[Storage | None] = []
         self.parts: list[Part] = []
 
@@ -250,7 +260,8 @@ class Reader:
             given = {name: storage for name, storage in zip(names, saved) if storage is not None}
             held = [each for each in results if each is not None]
         with V.set_graph_handler(graph):
-            part = live(graph, given, held, self._scratch_of)
+            part = live(graph, given, held, self._prices)
+            part.milliseconds = milliseconds(graph, lambda kernel: _price(kernel, self._prices).cost, self._prices.bytes_per_ms(), self._prices.device.type)
         self.parts.append(part)
         self._handed = [_of_forward(each) for each in part.outputs]
         return part

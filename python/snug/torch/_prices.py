@@ -26,6 +26,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from .._errors import Error
 from ._joint import Price, size_of, tensors
 
+MOVED = 32 << 20  # bytes that an op reads and writes to show how fast the device moves them
 BYTES_PER_MS = 10e6  # of an op that does not run on made-up operands
 MS_PER_CALL = 0.005
 SECONDS_FOR_PROFILER = 60
@@ -79,6 +80,17 @@ class Prices:
             self.estimated.append(node.name)
             return Price(_estimate(node))
         return price
+
+    def bytes_per_ms(self) -> float:
+        """What an op moves that does next to nothing with it."""
+        key = f"{MOVED} bytes moved"
+        price = self._known.get(key)
+        if price is None:
+            with _disable_current_modes(), torch.no_grad():
+                numbers, result = torch.ones(2, MOVED // 8, device=self.device)
+                price = self._known[key] = Price(round(self._seconds(lambda: torch.neg(numbers, out=result)) * 1000, 6), 0, ())
+            self._is_changed = True
+        return MOVED / price.cost
 
     def save(self) -> None:
         """Written whole or not at all; a cache that cannot be written is measured again."""
