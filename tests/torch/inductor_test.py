@@ -9,16 +9,23 @@ import sys
 import tempfile
 import unittest
 import warnings
+import zlib
 from unittest import mock
 
 import torch
 from torch._inductor.compile_fx import compile_fx_inner
+from torch._inductor.virtualized import V
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
 
 import snug
 import snug.torch
 import models
 from cases import DEVICE, Case, CheckpointPolicy, distance, equal, gradients_of, length, marked_model, whole_matrix
 from snug.torch import _fused
+from snug.torch._kernels import milliseconds
+from snug.torch._lowered import generate
+from snug.torch._planning import outlook
 
 if DEVICE == "cpu":
     os.environ.setdefault("CUDA_HOME", "/nonexistent")  # or PyTorch warns of the one that it does not find
@@ -126,6 +133,42 @@ class Inductor(unittest.TestCase):
         self.assertEqual(max(max(each) for each in planned.region.levels), max(planned.region.forward_peak_bytes, planned.region.backward_peak_bytes))
         self.assertRegex(str(planned), "compiles a partition of the planner's, of . lowered")
         self.assertEqual(planned.to_html().count("<svg"), 2)
+
+    def test_more_bytes_never_cost_more(self):
+        """Whatever is estimated of one partition beside another."""
+        case = Case("custom")
+
+        def planned(memory, prices=0):
+            return outlook(case.model, case.batch, self.backend(case, memory), None, prices=prices)
+
+        with mock.patch("snug.torch._lowered.milliseconds", by_name):
+            whole = planned(1 << 40, prices=8)
+            least, most = whole.price_list[0]["peak_bytes"], whole.region.peak_bytes
+            plans = [planned(least + i * (most - least) // 5).region for i in range(6)]
+        costs = [plan.milliseconds for plan in plans]
+        self.assertEqual(costs, sorted(costs, reverse=True))
+        self.assertGreater(len(set(costs)), 2)
+        for plan in plans:
+            self.assertLessEqual(plan.peak_bytes, plan.memory)
+            self.assertAlmostEqual(plan.overhead, plan.milliseconds / costs[-1] - 1)  # PyTorch's partition fits with the most
+
+    def test_time_of_kernels(self):
+        """A library's kernels by their prices; ops that share one of Inductor's go through memory once, and do their arithmetic."""
+        def times(function):
+            mode = FakeTensorMode()
+            with mode:
+                x = torch.empty(256, 256, device=DEVICE)
+            with torch._guards.tracing(torch._guards.TracingContext(mode)), V.set_fake_mode(mode):
+                graph = generate(make_fx(function)(x), [x], False)
+                with V.set_graph_handler(graph):
+                    return [milliseconds(graph, lambda kernel: 5.0, 1e6, kind) for kind in ("cuda", "cpu")]
+
+        size = 256 * 256 * 4
+        bytes_only, with_arithmetic = times(lambda x: (x.sin().cos().exp(),))
+        self.assertAlmostEqual(bytes_only, 2 * size / 1e6)
+        self.assertGreater(with_arithmetic, bytes_only)
+        self.assertGreater(times(lambda x: (x.sin().cos().tanh(),))[1], with_arithmetic)
+        self.assertAlmostEqual(times(lambda x: (x.mm(x).sin().cos().exp(),))[0], 5.0 + 2 * size / 1e6)
 
     def test_refused_with_ways(self):
         """Half of the batch takes less; the ops one by one do not fit either."""
@@ -262,6 +305,11 @@ class Inductor(unittest.TestCase):
             less = base + int(0.7 * (top - base))
             self.assertEqual(step(less), (0, 2))
             self.assertEqual(step(less), (2, 0))
+
+
+def by_name(graph, *_):
+    """No estimate, but the same each time that a graph is lowered."""
+    return 1 + zlib.crc32(repr([node.get_name() for node in graph.scheduler.nodes]).encode()) % 1000 / 1000
 
 
 STEP = """
