@@ -68,7 +68,7 @@ class RegionPlan:
 
     @property
     def overhead(self) -> float:
-        """Predicted time beside that of keeping all, less 1."""
+        """Predicted time beside that of keeping all, or, in mode "inductor", of PyTorch's own partition, less 1."""
         return self.report["overhead"]
 
     @property
