@@ -138,7 +138,7 @@ class Candidates:
         report = {**report, "forward_peak_bytes": bases[0] + parts[0].peak, "backward_peak_bytes": bases[1] + parts[1].peak, "crossing": sorted(map(str, saved)),
                   "crossing_bytes": sum(saved.values()), "handed_bytes": sum(handed.values())}
         if self._own_ms:  # else the planner's word is all there is: PyTorch's is not lowered where other graphs of the step are not known yet
-            cost = sum(part.milliseconds for part in parts)
+            cost = max(sum(part.milliseconds for part in parts), self._own_ms)  # PyTorch's is taken where it fits, so none counts as faster
             report.update(cost=cost, overhead=cost / self._own_ms - 1)
         levels = tuple([start + each for each in part.levels] for start, part in zip(bases, parts))
         self.plans.append(replace(whole, report=report, mode="inductor", rounds=len(self.plans) + 1, levels=levels))

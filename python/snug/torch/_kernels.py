@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from torch import fx
 from torch._inductor import scheduler
 from torch._inductor.graph import GraphLowering
 
@@ -34,5 +35,14 @@ def _loops(node: Any) -> Iterator[Any]:
 
 
 def _arithmetic(loop: Any) -> float:
+    """What is written several times in a loop is computed once."""
     numbers = math.prod(int(size) for sizes in loop.get_ranges() for size in sizes)
-    return numbers * sum(_FUNCTIONS.get(node.target, _OPERATION) for node in loop._body.root_block.graph.nodes if node.op == "call_method" and node.target not in _MOVES)
+    values: dict[Any, int] = {}
+    of: dict[Any, int] = {}
+    total = 0.0
+    for node in loop._body.root_block.graph.nodes:
+        key = str((node.op, node.target, fx.node.map_arg((node.args, node.kwargs), of.get)))
+        if key not in values and node.op == "call_method" and node.target not in _MOVES:
+            total += _FUNCTIONS.get(node.target, _OPERATION)
+        of[node] = values.setdefault(key, len(values))
+    return numbers * total

@@ -24,7 +24,6 @@ from torch._inductor.utils import BoxedBool, get_dtype_size
 from torch._inductor.virtualized import V
 from torch.fx import GraphModule, Node
 
-from ._joint import Price
 from ._kernels import milliseconds
 from ._prices import Prices
 
@@ -187,10 +186,13 @@ def _laid_out(kernel: Any, origin: Node) -> dict[Node, torch.Tensor]:
     return found
 
 
-def _price(kernel: Any, prices: Prices) -> Price:
-    """Of a library's kernel: that of the op that it is for. Inductor names several where it is not sure."""
-    found = [prices.of(origin, _laid_out(kernel, origin)) for origin in _ops_of(kernel)]
-    return Price(max((each.cost for each in found), default=0.0), max((each.scratch for each in found), default=0))
+def _scratch(kernel: Any, prices: Prices) -> int:
+    return max((prices.of(origin, _laid_out(kernel, origin)).scratch for origin in _ops_of(kernel)), default=0)
+
+
+def _cost(kernel: Any, prices: Prices) -> float:
+    """Of the op as its operands lie in the graph: what two partitions both run costs the same in both, and is measured once."""
+    return max((prices.of(origin).cost for origin in _ops_of(kernel)), default=0.0)
 
 
 def live(graph: GraphLowering, inputs: dict[str, Storage], held: Sequence[Storage], prices: Prices) -> Part:
@@ -217,7 +219,7 @@ def live(graph: GraphLowering, inputs: dict[str, Storage], held: Sequence[Storag
         elif isinstance(line, (wrapper.ExternKernelOutLine, wrapper.ExternKernelAllocLine)):
             if isinstance(line, wrapper.ExternKernelAllocLine):
                 _called(life, graph, line.node)
-            life.take(_price(line.node, prices).scratch)
+            life.take(_scratch(line.node, prices))
     part = Part(life.levels)
     for each in graph.graph_outputs:
         is_tensor = isinstance(each, ir.IRNode) and each.has_tensor_output()
@@ -261,7 +263,7 @@ class Reader:
             held = [each for each in results if each is not None]
         with V.set_graph_handler(graph):
             part = live(graph, given, held, self._prices)
-            part.milliseconds = milliseconds(graph, lambda kernel: _price(kernel, self._prices).cost, self._prices.bytes_per_ms(), self._prices.device.type)
+            part.milliseconds = milliseconds(graph, lambda kernel: _cost(kernel, self._prices), self._prices.bytes_per_ms(), self._prices.device.type)
         self.parts.append(part)
         self._handed = [_of_forward(each) for each in part.outputs]
         return part
