@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "compile/compile_testing.h"
 #include "ops/matmul/matmul.h"
 #include "snug/error.h"
 
@@ -25,12 +26,7 @@ RunPlanRequest request_of(int64_t batch, const std::string& coupling = {}) {
     const ValueId x = builder.input("x", {DType::f32, {shape.rows, 4}});
     const ValueId w = builder.parameter("w", {DType::f32, {4, 4}});
     const ValueId y = matmul(builder, x, w);
-    const ValueId target = builder.input("target", {DType::f32, {shape.rows, 4}});
-    const ValueId weights = builder.input("row_weights", {DType::f32, {shape.rows}});
-    const ValueId inverse = builder.input("inv_total", {DType::f32, {}});
-    const ValueId loss = builder.op1("mean_squared_error", {y, target, weights, inverse});
-    builder.mark_output(loss, "loss");
-    return loss;
+    return compile::squared_error(builder, y);
   };
   request.lengths = {Lengths()};
   request.global_batch = batch;

@@ -6,9 +6,9 @@
 
 #include <map>
 
+#include "compile/compile_testing.h"
 #include "compile/rewriter.h"
 #include "compile/share_views.h"
-#include "compile/value_names.h"
 #include "compile/weight_storage.h"
 #include "graph/text.h"
 #include "graph/verify.h"
@@ -38,12 +38,7 @@ NetworkDef two_layers(int* built) {
       builder.mark_output(y, "y");
       return kNone;
     }
-    const ValueId target = builder.input("target", {DType::f32, {request.rows, 3}});
-    const ValueId weights = builder.input("row_weights", {DType::f32, {request.rows}});
-    const ValueId inverse = builder.input("inv_total", {DType::f32, {}});
-    const ValueId loss = builder.op1("mean_squared_error", {y, target, weights, inverse});
-    builder.mark_output(loss, kLossName);
-    return loss;
+    return squared_error(builder, y);
   };
   network.init_rule = [](const std::string&, const Shape&) { return InitRule{}; };
   network.is_head = [](const std::string& name) { return name.starts_with("head."); };
@@ -72,11 +67,10 @@ TEST(Compile, a_program_goes_through_the_rewrites_that_it_asks_for) {
   int built = 0;
   const NetworkDef plain = two_layers(&built);
   EXPECT_EQ(stages_of(plain, adamw(), 1),
-            "trace forward backward remove_dead share_views row_sparse "
-            "fuse_accumulate");
+            "trace forward backward remove_dead share_views row_sparse fuse_accumulate");
   EXPECT_EQ(stages_of(plain, adamw(), 2),
-            "trace forward backward remove_dead share_views row_sparse "
-            "fuse_accumulate split_prologue");
+            "trace forward backward remove_dead share_views row_sparse fuse_accumulate "
+            "split_prologue");
   NetworkDef drawn = plain;
   drawn.draws = DrawNumbering::operands;
   const NetworkDef changed =

@@ -13,6 +13,7 @@
 #include "base/units.h"
 #include "choose/choose.h"
 #include "choose/saved_plan.h"
+#include "compile/compile_testing.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/loss/loss.h"
 #include "ops/matmul/matmul.h"
@@ -89,12 +90,7 @@ compile::NetworkDef recurrent() {
       builder.mark_output(y, "y");
       return kNone;
     }
-    const ValueId target = builder.input("target", {DType::f32, rows});
-    const ValueId weights = builder.input("row_weights", {DType::f32, {request.rows}});
-    const ValueId inverse = builder.input("inv_total", {DType::f32, {}});
-    const ValueId loss = builder.op1("mean_squared_error", {y, target, weights, inverse});
-    builder.mark_output(loss, "loss");
-    return loss;
+    return compile::squared_error(builder, y);
   };
   network.init_rule = [](const std::string&, const Shape&) { return InitRule{}; };
   network.is_head = [](const std::string&) { return false; };

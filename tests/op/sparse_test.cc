@@ -2,10 +2,12 @@
 // Steps of optimizers with a row-sparse gradient: the bits of the same step with the whole one.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <iterator>
+#include <cstddef>
+#include <optional>
 #include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "op/all_cases.h"
 #include "op/cpu_kernels.h"

@@ -105,9 +105,8 @@ class Candidates:
         More bytes never lead to a lower rung, since bisection goes the same way up to where the fewer bytes send it further down. And a higher rung never costs more:
         the cost of each is kept between those of the rungs that bisection comes from, which are the same for all budgets. By itself, an estimate may be off by a percent or two.
         """
-        assert self._own_ms is not None
         above, below = 0, RUNGS
-        at_least, at_most = self._own_ms, math.inf
+        at_least, at_most = 0.0, math.inf
         best: tuple[RegionPlan, Parts] | None = None
         while below - above > 1:
             middle = (above + below) // 2
@@ -127,7 +126,9 @@ class Candidates:
             self.rung(i * RUNGS // points)
 
     def _costing(self, plan: RegionPlan, cost: float) -> RegionPlan:
+        """No partition counts as faster than PyTorch's, which is taken where it fits."""
         assert self._own_ms
+        cost = max(cost, self._own_ms)
         return replace(plan, report={**plan.report, "cost": cost, "overhead": cost / self._own_ms - 1})
 
     def _planned(self, report: dict[str, Any], parts: Sequence[Part]) -> RegionPlan:
@@ -137,9 +138,9 @@ class Candidates:
         saved = dict(each for each in parts[0].outputs[results:] if each is not None)
         report = {**report, "forward_peak_bytes": bases[0] + parts[0].peak, "backward_peak_bytes": bases[1] + parts[1].peak, "crossing": sorted(map(str, saved)),
                   "crossing_bytes": sum(saved.values()), "handed_bytes": sum(handed.values())}
-        if self._own_ms:  # else the planner's word is all there is: PyTorch's is not lowered where other graphs of the step are not known yet
-            cost = max(sum(part.milliseconds for part in parts), self._own_ms)  # PyTorch's is taken where it fits, so none counts as faster
-            report.update(cost=cost, overhead=cost / self._own_ms - 1)
         levels = tuple([start + each for each in part.levels] for start, part in zip(bases, parts))
-        self.plans.append(replace(whole, report=report, mode="inductor", rounds=len(self.plans) + 1, levels=levels))
+        plan = replace(whole, report=report, mode="inductor", rounds=len(self.plans) + 1, levels=levels)
+        if self._own_ms:  # else the planner's word is all there is: PyTorch's is not lowered where other graphs of the step are not known yet
+            plan = self._costing(plan, sum(part.milliseconds for part in parts))
+        self.plans.append(plan)
         return self.plans[-1]

@@ -38,11 +38,11 @@ std::vector<TensorType> infer_adafactor(const InferArgs& args) {
   adafactor_require_attrs(args);
   const Shape& shape = args.inputs[0].shape;
   if (!is_factored(shape)) shape_error(args, "w must have rank 2 or more, not " + to_string(shape));
-  require_weight(args, 4);
+  require_weight(args);
   require_whole_gradient(args);
   require_f32(args, 2, without(shape, 1), "row");
   require_f32(args, 3, without(shape, 2), "col");
-  require_hyper(args, 5);
+  require_hyper(args);
   return {args.inputs[0], args.inputs[2], args.inputs[3]};
 }
 

@@ -21,7 +21,6 @@ CaseInput scales_for(const Shape& shape) {
 }
 
 constexpr size_t kFirstState = 2;
-constexpr size_t kBehind = 4;  // rng, hyper, coefficient, row_of
 
 // The cases are written without row_of.
 std::vector<OpCase> with_whole_gradients(std::vector<OpCase> cases) {
@@ -30,7 +29,7 @@ std::vector<OpCase> with_whole_gradients(std::vector<OpCase> cases) {
 }
 
 bool is_drawn(const OpCase& plain) {
-  return std::none_of(plain.inputs.begin(), plain.inputs.end() - kBehind,
+  return std::none_of(plain.inputs.begin(), plain.inputs.end() - kInputsBehindStates,
                       [](const CaseInput& each) { return each.domain == Domain::values; });
 }
 
@@ -39,7 +38,8 @@ OpCase sparse_case(const OpCase& plain) {
   const Shape shape = {12, 37};  // a row is no part of a block of states
   OpCase sparse = plain;
   sparse.name += "_sparse";
-  for (size_t i = 0; i + kBehind < sparse.inputs.size(); ++i) sparse.inputs[i].type.shape = shape;
+  for (size_t i = 0; i + kInputsBehindStates < sparse.inputs.size(); ++i)
+    sparse.inputs[i].type.shape = shape;
   std::vector<double> row_of(static_cast<size_t>(shape[0]), -1);
   int64_t rows = 0;
   for (size_t row = row_of.size(); row > 0; row -= std::min<size_t>(row, 2))
@@ -56,19 +56,20 @@ OpCase coded_case(const OpCase& plain, StateCodec codec) {
   coded.attrs.set(kCodecAttr, std::string(to_string(codec)));
   coded.inputs.resize(kFirstState);
   const Shape& shape = plain.inputs[0].type.shape;
-  for (size_t i = kFirstState; i + kBehind < plain.inputs.size(); ++i) {
+  for (size_t i = kFirstState; i + kInputsBehindStates < plain.inputs.size(); ++i) {
     coded.inputs.push_back(codes_like(shape));
     coded.inputs.push_back(scales_for(shape));
   }
-  coded.inputs.insert(coded.inputs.end(), plain.inputs.end() - kBehind, plain.inputs.end());
-  coded.inputs[coded.inputs.size() - kBehind] = rng_input();
+  coded.inputs.insert(coded.inputs.end(), plain.inputs.end() - kInputsBehindStates,
+                      plain.inputs.end());
+  coded.inputs[coded.inputs.size() - kInputsBehindStates] = rng_input();
   return coded;
 }
 
 OpCase with_weight_in(OpCase stored, DType dtype) {
   stored.name += "_" + std::string(to_string(dtype));
   stored.inputs[0].type.dtype = dtype;
-  stored.inputs[stored.inputs.size() - kBehind] = rng_input();
+  stored.inputs[stored.inputs.size() - kInputsBehindStates] = rng_input();
   stored.attrs.set(kStreamAttr, int64_t{7});
   return stored;
 }
@@ -93,7 +94,7 @@ std::vector<OpCase> with_coded_states(std::vector<OpCase> cases) {
   std::vector<OpCase> all;
   for (OpCase& whole : with_whole_gradients(std::move(cases))) {
     std::vector<OpCase> forms;
-    const bool has_states = whole.inputs.size() > kFirstState + kBehind;
+    const bool has_states = whole.inputs.size() > kFirstState + kInputsBehindStates;
     const bool is_error = whole.error != ErrorCode::ok;
     if (!is_error && is_drawn(whole)) forms.push_back(sparse_case(whole));
     forms.push_back(std::move(whole));

@@ -85,7 +85,8 @@ std::span<const RefKernelDef> optimizer_ref_kernels() {
 }
 
 void step_with_whole_gradient(const RefArgs& args, RefFn step) {
-  const double* const row_of = args.inputs.back().data;
+  const size_t rows_input = index_of(StepInput::row_of, args.inputs.size());
+  const double* const row_of = args.inputs[rows_input].data;
   if (row_of == nullptr) return step(args);
   const TensorType& weight = args.inputs[0].type;
   const int64_t width = weight.shape[1];
@@ -97,7 +98,7 @@ void step_with_whole_gradient(const RefArgs& args, RefFn step) {
   }
   std::vector<RefTensor> inputs(args.inputs.begin(), args.inputs.end());
   inputs[1] = {{DType::f32, weight.shape}, whole.data()};
-  inputs.back().data = nullptr;
+  inputs[rows_input].data = nullptr;
   step({inputs, args.outputs, args.attrs});
 }
 
@@ -118,7 +119,7 @@ void step_coded(const RefArgs& args, RefFn step) {
     inputs.push_back({args.inputs[0].type, before[s].data()});
     outputs.push_back({args.inputs[0].type, after[s].data()});
   }
-  inputs.insert(inputs.end(), args.inputs.end() - 4, args.inputs.end());
+  inputs.insert(inputs.end(), args.inputs.end() - kInputsBehindStates, args.inputs.end());
   step({inputs, outputs, args.attrs});
   const auto update = static_cast<int64_t>(args.inputs[2 + 2 * states].data[1]);
   for (size_t s = 0; s < states; ++s)

@@ -54,7 +54,9 @@ OpDef make_op(std::string name, const StepOp& step, StepOperandNames names,
               .cost = step.cost,
               .alias = must_overwrite(std::move(names.storages)),
               .timing = {.finds = Finds::little}};
-  if (!step.infer) op.sparse_operand = SparseOperand{.rows = 1, .row_of = op.inputs->size() - 1};
+  if (!step.infer)
+    op.sparse_operand =
+        SparseOperand{.rows = 1, .row_of = index_of(StepInput::row_of, op.inputs->size())};
   return op;
 }
 
@@ -72,10 +74,14 @@ OpDef plain_op(const StepOp& step) {
   return make_op(step.name, step, std::move(names), attrs_of(step), std::move(infer));
 }
 
+bool has_input(const InferArgs& args, StepInput input) {
+  return args.inputs.has(index_of(input, args.inputs.size()));
+}
+
 // One of w's shape, or a row-sparse one.
 void require_gradient(const InferArgs& args) {
-  const size_t row_of = args.inputs.size() - 1;
-  if (!args.inputs.has(row_of)) return require_whole_gradient(args);
+  if (!has_input(args, StepInput::row_of)) return require_whole_gradient(args);
+  const size_t row_of = index_of(StepInput::row_of, args.inputs.size());
   require_rank(args, 0, 2, "w of a row-sparse gradient");
   const Shape& weight = args.inputs[0].shape;
   require_dtype(args, row_of, DType::i32, "row_of");
@@ -86,8 +92,7 @@ void require_gradient(const InferArgs& args) {
 }
 
 std::vector<TensorType> infer_coded(const InferArgs& args, const std::vector<StepState>& states) {
-  const size_t rng = 2 + 2 * states.size();
-  require_weight(args, rng);
+  require_weight(args);
   require_gradient(args);
   const Shape& shape = args.inputs[0].shape;
   const Shape blocks = {state_blocks(element_count(shape))};
@@ -101,8 +106,8 @@ std::vector<TensorType> infer_coded(const InferArgs& args, const std::vector<Ste
     types.push_back(args.inputs[codes]);
     types.push_back(args.inputs[codes + 1]);
   }
-  if (!args.inputs.has(rng)) shape_error(args, "coded states need rng");
-  require_hyper(args, rng + 1);
+  if (!has_input(args, StepInput::rng)) shape_error(args, "coded states need rng");
+  require_hyper(args);
   return types;
 }
 
@@ -150,16 +155,17 @@ void require_f32(const InferArgs& args, size_t input, const Shape& shape, const 
 
 std::vector<TensorType> infer_step(const InferArgs& args, const std::vector<StepState>& states) {
   const TensorType& weight = args.inputs[0];
-  require_weight(args, states.size() + 2);
+  require_weight(args);
   require_gradient(args);
   for (size_t i = 0; i < states.size(); ++i) require_f32(args, i + 2, weight.shape, states[i].name);
-  require_hyper(args, states.size() + 3);
+  require_hyper(args);
   std::vector<TensorType> types(states.size() + 1, {DType::f32, weight.shape});
   types[0] = weight;
   return types;
 }
 
-void require_weight(const InferArgs& args, size_t rng) {
+void require_weight(const InferArgs& args) {
+  const size_t rng = index_of(StepInput::rng, args.inputs.size());
   const TensorType& weight = args.inputs[0];
   const bool is_coded = weight.dtype == DType::bf16 || weight.dtype == DType::bf16x8;
   if (!is_coded) require_dtype(args, 0, DType::f32, "w");
@@ -171,13 +177,13 @@ void require_weight(const InferArgs& args, size_t rng) {
 
 void require_whole_gradient(const InferArgs& args) {
   require_f32(args, 1, args.inputs[0].shape, "g");
-  if (args.inputs.has(args.inputs.size() - 1))
+  if (has_input(args, StepInput::row_of))
     shape_error(args, "row_of is of a row-sparse g, and this step takes a whole one");
 }
 
-void require_hyper(const InferArgs& args, size_t input) {
-  require_f32(args, input, {4}, "hyper");
-  require_f32(args, input + 1, {}, "coefficient");
+void require_hyper(const InferArgs& args) {
+  require_f32(args, index_of(StepInput::hyper, args.inputs.size()), {4}, "hyper");
+  require_f32(args, index_of(StepInput::coefficient, args.inputs.size()), {}, "coefficient");
 }
 
 void require_share(const InferArgs& args, const std::string& name) {

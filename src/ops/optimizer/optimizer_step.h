@@ -3,12 +3,22 @@
 // form of a step whose states are stored in 8 bits.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "ops/op_rules.h"
 
 namespace snug {
+
+/// The last inputs of every step, behind the states, in this order.
+enum class StepInput : uint8_t { rng, hyper, coefficient, row_of };
+inline constexpr size_t kInputsBehindStates = 4;
+/// Which of so many inputs it is.
+[[nodiscard]] constexpr size_t index_of(StepInput input, size_t inputs) {
+  return inputs - kInputsBehindStates + static_cast<size_t>(input);
+}
 
 struct StepState {
   const char* name;
@@ -44,7 +54,7 @@ inline constexpr const char* kSquaresAttr = "squares";  // 1 for each state that
 inline constexpr const char* kStreamAttr = "stream";    // of random numbers: one a weight
 
 /// Requires w and the key that w needs.
-void require_weight(const InferArgs& args, size_t rng);
+void require_weight(const InferArgs& args);
 /// Requires a g of w's shape, and that no rows are named.
 void require_whole_gradient(const InferArgs& args);
 /// The types of w and the states, which are f32 of w's shape.
@@ -52,8 +62,8 @@ void require_whole_gradient(const InferArgs& args);
                                                  const std::vector<StepState>& states);
 /// Requires f32 of this shape at `input`.
 void require_f32(const InferArgs& args, size_t input, const Shape& shape, const std::string& name);
-/// hyper at `input` and the coefficient after it.
-void require_hyper(const InferArgs& args, size_t input);
+/// hyper and the coefficient.
+void require_hyper(const InferArgs& args);
 /// An attribute in [0, 1).
 void require_share(const InferArgs& args, const std::string& name);
 void require_not_negative(const InferArgs& args, const std::string& name);

@@ -56,10 +56,12 @@ struct StepOperands {
 class StepStorage {
  public:
   explicit StepStorage(const NodeSpec& spec)
-      : rng_(spec.inputs.size() - 4),
-        width_(spec.inputs.has(rng_ + 3) ? spec.inputs[0].shape[1] : 0),
+      : inputs_(spec.inputs.size()),
+        width_(spec.inputs.has(index(StepInput::row_of)) ? spec.inputs[0].shape[1] : 0),
         weights_(spec.inputs[0]),
         stream_(static_cast<uint32_t>(spec.attrs.int64(kStreamAttr))) {
+    SNUG_CHECK(spec.outputs.size() <= kMostOutputs, "a step with more states than kMostStates");
+    for (size_t i = 0; i < spec.outputs.size(); ++i) bytes_[i] = byte_count(spec.outputs[i]);
     if (spec.outputs.size() < 2 || spec.outputs[1].dtype != DType::u8) {
       states_ = spec.outputs.size() - 1;
       return;
@@ -78,7 +80,13 @@ class StepStorage {
   [[nodiscard]] int64_t sparse_width() const { return width_; }
   /// By row of w: which of the gradient's, or negative. Of a row-sparse one.
   [[nodiscard]] const int32_t* row_of(const Launch& launch) const {
-    return input<int32_t>(launch, rng_ + 3);
+    return input<int32_t>(launch, index(StepInput::row_of));
+  }
+
+  /// w and the states as they were before.
+  void keep_all(const Launch& launch) const {
+    for (size_t i = 0; i < launch.outputs.size(); ++i)
+      copy_overwritten(launch, i, i == 0 ? 0 : i + 1, bytes_[i]);
   }
 
   [[nodiscard]] StepOperands operands_of(const Launch& launch) const {
@@ -92,8 +100,8 @@ class StepStorage {
       operands.src[s + 2] = input<float>(launch, s + 2);
       operands.dst[s + 1] = output<float>(launch, s + 1);
     }
-    operands.hyper = input<float>(launch, rng_ + 1);
-    const auto* coefficient = input<float>(launch, rng_ + 2);
+    operands.hyper = input<float>(launch, index(StepInput::hyper));
+    const auto* coefficient = input<float>(launch, index(StepInput::coefficient));
     if (coefficient != nullptr) operands.gradient_scale = *coefficient;
     return operands;
   }
@@ -199,6 +207,10 @@ class StepStorage {
   }
 
  private:
+  static constexpr size_t kMostOutputs = 2 * kMostStates + 1;
+
+  [[nodiscard]] size_t index(StepInput input) const { return index_of(input, inputs_); }
+
   // That of elements [begin, begin + count); of a row-sparse one at most a block, copied together
   // into `buffer` where it does not lie in one piece.
   [[nodiscard]] const float* gradient_at(const StepOperands& whole, const Launch& launch,
@@ -242,7 +254,8 @@ class StepStorage {
     }
   }
   [[nodiscard]] uint32_t dither_of(const Launch& launch, size_t state, int64_t begin) const {
-    return state_dither(input<int64_t>(launch, rng_)[1], static_cast<uint32_t>(state)) +
+    return state_dither(input<int64_t>(launch, index(StepInput::rng))[1],
+                        static_cast<uint32_t>(state)) +
            static_cast<uint32_t>(begin) * kDitherElement;
   }
   /// False where a loop cannot code the states of these whole blocks itself.
@@ -264,13 +277,14 @@ class StepStorage {
     return true;
   }
   [[nodiscard]] RoundingKey key_of(const Launch& launch) const {
-    const auto* const rng = input<int64_t>(launch, rng_);
+    const auto* const rng = input<int64_t>(launch, index(StepInput::rng));
     if (rng == nullptr) return {};
     return {static_cast<uint64_t>(rng[0]), static_cast<uint32_t>(rng[1]), stream_};
   }
 
-  size_t rng_;     // which input; hyper, the coefficient and row_of are behind it
+  size_t inputs_;
   int64_t width_;  // of a row-sparse gradient
+  std::array<int64_t, kMostOutputs> bytes_ = {};
   WeightRows weights_;
   uint32_t stream_;
   std::array<StateCoder, kMostStates> coders_ = {};
@@ -283,18 +297,13 @@ class StepStorage {
 /// stored in fewer bits is no operand: StepStorage brings it.
 template <class Step>
 [[nodiscard]] std::unique_ptr<Kernel> make_step_kernel(const NodeSpec& spec, Step step) {
-  constexpr size_t kMostOutputs = 2 * kMostStates + 1;
-  SNUG_CHECK(spec.outputs.size() <= kMostOutputs, "a step with more states than kMostStates");
-  std::array<int64_t, kMostOutputs> bytes = {};
-  for (size_t i = 0; i < spec.outputs.size(); ++i) bytes[i] = byte_count(spec.outputs[i]);
   return make_kernel([=, storage = StepStorage(spec)](const Launch& launch) {
     const StepOperands operands = storage.operands_of(launch);
     if (operands.hyper[3] != 1 && !std::isnan(operands.gradient_scale)) {
       step(operands, launch);
       return ErrorCode::ok;
     }
-    for (size_t i = 0; i < launch.outputs.size(); ++i)
-      copy_overwritten(launch, i, i == 0 ? 0 : i + 1, bytes[i]);
+    storage.keep_all(launch);
     return ErrorCode::ok;
   });
 }
@@ -314,8 +323,8 @@ template <class MakeFactors, class Range>
   const bool skips_rows =
       at_zero == AtZero::rests && storage.sparse_width() > 0 && !storage.is_coded();
   return make_step_kernel(spec, [=, count = element_count(spec.inputs[0]),
-                                 states = spec.outputs.size() - 1, threads = context.threads](
-                                    const StepOperands& operands, const Launch& launch) {
+                                 threads = context.threads](const StepOperands& operands,
+                                                            const Launch& launch) {
     const auto values = factors(operands);
     const auto run = range();
     const auto step = [&](int64_t begin, int64_t end) {
@@ -324,8 +333,7 @@ template <class MakeFactors, class Range>
           [&](const StepOperands& part, int64_t, int64_t n) { run(values, part, 0, n); });
     };
     if (!skips_rows) return parallel_for(threads, count, kStepGrain, step);
-    for (size_t i = 0; i <= states; ++i)
-      copy_overwritten(launch, i, i == 0 ? 0 : i + 1, count * element_bytes(DType::f32));
+    storage.keep_all(launch);
     const int64_t width = storage.sparse_width();
     const int32_t* const row_of = storage.row_of(launch);
     parallel_for(threads, count / width, 1 + kStepGrain / width, [&](int64_t first, int64_t last) {

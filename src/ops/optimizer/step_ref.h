@@ -6,16 +6,18 @@
 #include <cmath>
 
 #include "backend/reference/reference.h"
+#include "ops/optimizer/optimizer_step.h"
 
 namespace snug {
 
 /// The inputs behind the states.
 [[nodiscard]] inline const double* hyper_of(const RefArgs& args) {
-  return args.inputs[args.inputs.size() - 3].data;
+  return args.inputs[index_of(StepInput::hyper, args.inputs.size())].data;
 }
 /// The clipping coefficient; 1 where it is absent.
 [[nodiscard]] inline double coefficient_of(const RefArgs& args) {
-  const double* coefficient = args.inputs[args.inputs.size() - 2].data;
+  const double* coefficient =
+      args.inputs[index_of(StepInput::coefficient, args.inputs.size())].data;
   return coefficient == nullptr ? 1 : *coefficient;
 }
 
