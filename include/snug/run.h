@@ -43,6 +43,7 @@ struct UpdateLog {
   double learning_rate = 0;
   double grad_norm = 0;
   double tokens_per_second = 0;
+  double waiting_for_rows = 0;  // share of the time since the line before
   int64_t arena_peak_bytes = 0;
   int64_t rss_bytes = 0;
   double loss_scale = 1;

@@ -313,6 +313,9 @@ class Session {
   [[nodiscard]] const PlanReport& plan() const;
   /// Whether rows have to give it, or may.
   [[nodiscard]] bool has_input(const std::string& name) const;
+  /// What RowSource::fill is asked for of a training batch of this length, with neither rows nor
+  /// bytes, so that a source can read rows before they are asked for. Refers to the session.
+  [[nodiscard]] std::vector<RowSlot> row_slots(const Lengths& length) const;
   /// Updates so far.
   [[nodiscard]] int64_t updates() const;
   [[nodiscard]] const UpdateCounts& counts() const;

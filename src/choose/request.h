@@ -42,6 +42,7 @@ struct RunPlanRequest {
   int64_t startup_bytes =
       0;                     // what the steps before training need at least (learning a vocabulary)
   bool trains = true;        // false: only evaluation
+  bool reads_ahead = false;  // rows of the next batch, where the budget has bytes left for it
   bool has_16_bits = false;  // mixed precision
   bool has_coded_weights = false;    // trained weights in fewer bits
   bool has_coded_frozen = false;     // frozen ones

@@ -29,11 +29,31 @@ void fill_choice(const RunPlanRequest& request, const PlacedCandidate& chosen, P
   report.packed_weights = !split.form.packed.empty();
 }
 
+// Of two batches of rows as the programs are fed them (train/batch_stream.h), and what the thread
+// that reads them touches of its stack.
+int64_t read_ahead_bytes(const RunPlanRequest& request, const BatchSplit& split,
+                         const RunPlan& run) {
+  constexpr int64_t kThreadBytes = 256 << 10;
+  int64_t inputs = 0;  // of a micro-batch of the longest rows
+  for (const auto& [name, entry] : run.residents.entries())
+    inputs += entry.kind == ValueKind::input ? entry.bytes : 0;
+  const int64_t micro_batches = (request.global_batch - 1) / split.form.micro_batch + 1;
+  return round_up(kThreadBytes + 2 * micro_batches * inputs, kPageBytes);
+}
+
 void fill_bytes(const RunPlanRequest& request, const BatchSplit& split, const RunPlan& run,
                 PlanReport& report) {
-  report.process_bytes = request.process_bytes;
   report.resident_bytes = run.residents.total_bytes() + run.gradient_bytes;
   report.arena_bytes = reported_arena_bytes(run, run.arena_bytes);
+  report.process_bytes = request.process_bytes;
+  // It is never what a plan is chosen for: it takes what the plan leaves.
+  const int64_t left = request.budget_bytes - request.process_bytes - report.resident_bytes -
+                       round_up(report.arena_bytes, kPageBytes);
+  if (request.reads_ahead && request.trains) {
+    const int64_t bytes = read_ahead_bytes(request, split, run);
+    if (bytes <= left) report.read_ahead_bytes = bytes;
+  }
+  report.process_bytes += report.read_ahead_bytes;
   report.planned_peak_bytes = std::max(
       report.process_bytes + report.resident_bytes + round_up(report.arena_bytes, kPageBytes),
       request.startup_bytes);
@@ -120,7 +140,7 @@ void fill_parameters(const RunPlanRequest& request, const RunPlan& run, PlanRepo
     report.trainable_parameters += element_count(run.residents.at(name).type);
 }
 
-std::vector<MemoryComponent> components_of(const RunPlan& run, int64_t process_bytes) {
+std::vector<MemoryComponent> components_of(const RunPlan& run, const PlanReport& report) {
   std::map<std::string, int64_t> sums;
   for (const auto& [name, entry] : run.residents.entries()) {
     const char* part = "batch and scalars";
@@ -133,7 +153,8 @@ std::vector<MemoryComponent> components_of(const RunPlan& run, int64_t process_b
   }
   if (run.gradient_bytes > 0) sums["gradients"] += run.gradient_bytes;
   sums["activations (arena)"] = reported_arena_bytes(run, run.arena_bytes);
-  if (process_bytes > 0) sums["process"] = process_bytes;
+  if (report.process_bytes > 0) sums["process"] = report.process_bytes - report.read_ahead_bytes;
+  if (report.read_ahead_bytes > 0) sums["rows read ahead"] = report.read_ahead_bytes;
   std::vector<MemoryComponent> parts;
   for (const auto& [name, bytes] : sums) parts.push_back({name, bytes});
   std::stable_sort(parts.begin(), parts.end(),
@@ -194,7 +215,7 @@ PlanReport report_of(const RunPlanRequest& request, const std::vector<Candidate>
   fill_schedule(split, keep_all, request.wants_picture, report);
   fill_prices(request, candidates, chosen, report);
   fill_parameters(request, run, report);
-  report.components = components_of(run, request.process_bytes);
+  report.components = components_of(run, report);
   report.states = states_of(request, run);
   fill_programs(request, split, run, report);
   return report;

@@ -251,6 +251,7 @@ TEST(TrainSampler, batches_without_grouping_are_random_samples) {
       toy_lengths(plan.rows, lengths);
       EXPECT_TRUE(std::is_sorted(lengths.begin(), lengths.end()));
       EXPECT_EQ(lengths.back(), plan.max_length);
+      EXPECT_EQ(std::accumulate(lengths.begin(), lengths.end(), int64_t{0}), plan.tokens);
       EXPECT_EQ(bucket_of(bucket_lengths(kMaxLength, kMaxLength), plan.max_length),
                 plan.bucket_length);
       spread += lengths.back() - lengths.front();

@@ -77,6 +77,7 @@ BatchPlan batch_of(const SampleWindow& window, int64_t batch, const SamplerOptio
   plan.batch = batch;
   plan.rows =
       std::span(window.rows).subspan(static_cast<size_t>(begin), static_cast<size_t>(count));
+  for (int64_t i = 0; i < count; ++i) plan.tokens += window.lengths[begin + i];
   // Rows of a batch ascend in length.
   plan.max_length = window.lengths[begin + count - 1];
   plan.bucket_length = bucket_of(options.buckets, plan.max_length);

@@ -40,6 +40,7 @@ struct BatchPlan {
   int64_t epoch = 0;
   int64_t batch = 0;  // in the epoch
   std::span<const int64_t> rows{};
+  int64_t tokens = 0;  // of all rows
   int32_t max_length = 0;
   int32_t bucket_length = 0;
 };

@@ -129,6 +129,12 @@ ProgramInputs inputs_of_outputs(const Graph& graph, const NetworkFacts& facts) {
   return found;
 }
 
+std::vector<RowSlot> row_slots(const ProgramInputs& inputs) {
+  std::vector<RowSlot> slots;
+  for (const ProgramInputs::Input& input : inputs.inputs) slots.push_back(slot_of(input, 0, 0, {}));
+  return slots;
+}
+
 Feeder::Feeder(Engine& engine, const NetworkFacts& facts, int64_t seed)
     : engine_(engine), facts_(facts) {
   for (const auto& [name, entry] : engine.plan().residents.entries()) {

@@ -32,6 +32,9 @@ struct ProgramInputs {
 /// Only for the outputs: what nothing but the loss depends on is not read.
 [[nodiscard]] ProgramInputs inputs_of_outputs(const Graph& graph, const NetworkFacts& facts);
 
+/// What a source is asked to fill of a row, with neither rows nor bytes. Refers to `inputs`.
+[[nodiscard]] std::vector<RowSlot> row_slots(const ProgramInputs& inputs);
+
 class Feeder : public BatchSource {
  public:
   Feeder(Engine& engine, const NetworkFacts& facts, int64_t seed);

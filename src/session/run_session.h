@@ -27,6 +27,9 @@ struct ChangedRun;
 
 struct RunSession {
   SessionOptions options;
+  /// Rows of the next batch are read while one is trained on, where the budget has bytes left for
+  /// that (PlanReport::read_ahead_bytes).
+  bool reads_ahead = false;
   /// A refusal tries shorter rows and smaller batches: what the options that depend on them are
   /// then. Empty: lengths above the longest go, bytes of the process stay.
   std::function<SessionSizes(const Lengths& longest, int64_t batch_rows)> resized = {};

@@ -169,6 +169,10 @@ bool Session::has_input(const std::string& name) const {
                              [&](const network::FedInput& input) { return input.name == name; });
 }
 
+std::vector<RowSlot> Session::row_slots(const Lengths& length) const {
+  return session::row_slots(impl_->training_inputs(length));
+}
+
 const UpdateCounts& Session::counts() const { return impl_->counts; }
 
 void Session::set_counts(const UpdateCounts& counts) {
@@ -218,7 +222,11 @@ void Session::Impl::feed(const RowSource& batch) {
                     std::to_string(options.batch_rows) + " that the session was planned for",
                 "give at most batch_rows rows");
   check_filled(planned->facts.coupling, batch.rows(), planned->plan.micro_batch);
-  feeder.begin(batch, buckets_[bucket_of(batch.length())].training);
+  feeder.begin(batch, training_inputs(batch.length()));
+}
+
+const session::ProgramInputs& Session::Impl::training_inputs(const Lengths& length) const {
+  return buckets_[bucket_of(length)].training;
 }
 
 void Session::Impl::drop_gradients() {

@@ -110,6 +110,7 @@ choose::RunPlanRequest plan_request(const NetworkDef& network, const RunSession&
   request.may_take_levers = session.may_take_levers;
   request.taken_levers = session.taken_levers;
   request.wants_picture = options.wants_picture;
+  request.reads_ahead = session.reads_ahead;
   request.on_progress = options.on_planning;
   request.resized = [&session](const choose::RunPlanRequest& from, const Lengths& longest,
                                int64_t global_batch) {

@@ -57,8 +57,17 @@ void BatchRows::feed_row(int64_t row, const tasks::FedRow& fed) const {
   for (float& weight : fed.weights) weight *= row_.reals(*row_weight_).front();
 }
 
-void BatchRows::fill_all(std::span<const RowSlot> slots) const {
-  if (slots.empty()) return;
+void BatchRows::add_weight(const tasks::FedRow& fed, double& sum) const {
+  if (context_.class_weights.empty()) {
+    sum += (*context_.task->weight)(row_) *
+           (row_weight_ ? static_cast<double>(row_.reals(*row_weight_).front()) : 1.0);
+    return;
+  }
+  for (const float each : fed.weights) sum += each;
+}
+
+double BatchRows::fill_weighed(std::span<const RowSlot> slots) const {
+  if (slots.empty()) return 0;
   data::BatchBuffers buffers;
   std::span<std::byte> labels;
   std::span<float> weights;
@@ -78,27 +87,32 @@ void BatchRows::fill_all(std::span<const RowSlot> slots) const {
                        .bucket_length = batch_.bucket_length,
                        .pad_id = context_.pad_id},
                       buffers);
-  if (labels.empty() || weights.empty()) return;  // evaluation is fed neither
+  double weight = 0;
+  if (labels.empty() || weights.empty()) return weight;  // evaluation is fed neither
   const size_t label_bytes = labels.size() / rows;
   const size_t row_weights = weights.size() / rows;
   for (size_t i = 0; i < rows; ++i) {
-    feed_row(batch_.rows[first + i], {.labels = labels.subspan(i * label_bytes, label_bytes),
-                                      .weights = weights.subspan(i * row_weights, row_weights)});
+    const tasks::FedRow fed{.labels = labels.subspan(i * label_bytes, label_bytes),
+                            .weights = weights.subspan(i * row_weights, row_weights)};
+    feed_row(batch_.rows[first + i], fed);
+    add_weight(fed, weight);
   }
+  return weight;
+}
+
+bool BatchRows::is_weighed_by(const std::string& input) {
+  return input == kRowWeights || input == models::kLabels;
 }
 
 std::optional<double> BatchRows::total_weight(const std::string& input) const {
-  if (input != kRowWeights && input != models::kLabels) return std::nullopt;
+  if (!is_weighed_by(input)) return std::nullopt;
   double weight = 0;
   for (const int64_t row : batch_.rows) {
-    if (context_.class_weights.empty()) {
+    if (context_.class_weights.empty())
       context_.rows->read_columns(row, row_);
-      weight += (*context_.task->weight)(row_) *
-                (row_weight_ ? static_cast<double>(row_.reals(*row_weight_).front()) : 1.0);
-      continue;
-    }
-    feed_row(row, labels_.fed());
-    for (const float each : labels_.weights) weight += each;
+    else
+      feed_row(row, labels_.fed());
+    add_weight(labels_.fed(), weight);
   }
   return weight;
 }

@@ -61,17 +61,23 @@ class BatchRows final : public RowSource {
  public:
   explicit BatchRows(const FeedContext& context);
 
+  /// Whether the total weight of the rows is that of this input.
+  [[nodiscard]] static bool is_weighed_by(const std::string& input);
   /// What the batch points to outlives its use.
   void begin(const data::BatchPlan& batch) { batch_ = batch; }
 
   [[nodiscard]] int64_t rows() const override { return static_cast<int64_t>(batch_.rows.size()); }
   [[nodiscard]] Lengths length() const override { return batch_.bucket_length; }
   void fill(const RowSlot& slot) const override { fill_all({&slot, 1}); }
-  void fill_all(std::span<const RowSlot> slots) const override;
+  void fill_all(std::span<const RowSlot> slots) const override { (void)fill_weighed(slots); }
+  /// Says what the rows that it fills weigh together in the loss; 0 where they are not fed for it.
+  [[nodiscard]] double fill_weighed(std::span<const RowSlot> slots) const;
   [[nodiscard]] std::optional<double> total_weight(const std::string& input) const override;
 
  private:
   void feed_row(int64_t row, const tasks::FedRow& fed) const;
+  /// What the row in `row_` weighs, which was fed so where classes have weights.
+  void add_weight(const tasks::FedRow& fed, double& sum) const;
 
   FeedContext context_;
   std::optional<size_t> row_weight_;  // its column

@@ -86,6 +86,7 @@ void MetricsLog::write(const UpdateLog& line) {
                                        {"learning_rate", line.learning_rate},
                                        {"grad_norm", line.grad_norm},
                                        {"tokens_per_second", line.tokens_per_second},
+                                       {"waiting_for_rows", line.waiting_for_rows},
                                        {"arena_peak_bytes", line.arena_peak_bytes},
                                        {"rss_bytes", line.rss_bytes},
                                        {"loss_scale", line.loss_scale},

@@ -61,6 +61,7 @@ void RunLogs::write(const UpdateLog& line) {
       {"train/learning_rate", line.learning_rate},
       {"train/epoch", line.epoch},
       {"train/tokens_per_second", line.tokens_per_second},
+      {"train/waiting_for_rows", line.waiting_for_rows},
       {"train/loss_scale", line.loss_scale},
       {"train/skipped_updates", static_cast<double>(line.skipped_updates)},
       {"memory/measured_arena_bytes", static_cast<double>(line.arena_peak_bytes)},

@@ -12,6 +12,7 @@
 #include "notices/notices.h"
 #include "optim/loss_scale.h"
 #include "tasks/registry.h"
+#include "train/batch_stream.h"
 #include "train/checkpoint_writer.h"
 #include "train/core_watch.h"
 #include "train/run_logs.h"
@@ -112,17 +113,6 @@ class Judge {
   std::set<std::string> notes_;  // so are these
 };
 
-// Tokens of these rows; a row of an image counts as one.
-int64_t tokens_in(const data::RowStore& store, std::span<const int64_t> rows) {
-  int64_t tokens = 0;
-  for (const int64_t row : rows) {
-    int32_t length = 0;
-    store.read_lengths(std::span(&row, 1), std::span(&length, 1));
-    tokens += length;
-  }
-  return tokens;
-}
-
 }  // namespace
 
 int64_t total_steps(const RunConfig& config, int64_t batches_per_epoch) {
@@ -140,19 +130,20 @@ class UpdateLines {
   UpdateLines(TrainingContext& training, RunState& state, RunLogs& log)
       : training_(training), state_(state), log_(log) {}
 
-  void add(const data::BatchPlan& batch, const StepResult& result) {
-    tokens_ += tokens_in(*training_.feed.rows, batch.rows);
+  void add(const BatchStream& rows, const StepResult& result) {
+    tokens_ += rows.batch().tokens;
     if (!result.is_skipped || std::isfinite(result.loss)) {
       state_.loss_sum += result.loss;
       ++state_.loss_count;
     }
     if (!is_line()) return;
-    const UpdateLog line = line_of(batch, result);
+    const UpdateLog line = line_of(rows, result);
     log_.write(line);
     if (training_.options->callbacks.on_update) training_.options->callbacks.on_update(line);
     state_.loss_sum = 0;
     state_.loss_count = 0;
     tokens_ = 0;
+    waited_ = rows.waited();
     start_ = Clock::now();
   }
   void leave_out(Clock::duration time) { start_ += time; }
@@ -163,8 +154,9 @@ class UpdateLines {
     return is_due(training_, config.logging_steps, state_.step) ||
            (config.logging_first_step && state_.step == 1) || state_.step == training_.total_steps;
   }
-  [[nodiscard]] UpdateLog line_of(const data::BatchPlan& batch, const StepResult& result) const {
+  [[nodiscard]] UpdateLog line_of(const BatchStream& rows, const StepResult& result) const {
     const std::chrono::duration<double> seconds = Clock::now() - start_;
+    const data::BatchPlan& batch = rows.batch();
     return {.step = state_.step,
             .total_steps = training_.total_steps,
             .epoch = static_cast<double>(batch.epoch) +
@@ -175,6 +167,7 @@ class UpdateLines {
             .learning_rate = result.learning_rate,
             .grad_norm = result.grad_norm,
             .tokens_per_second = static_cast<double>(tokens_) / seconds.count(),
+            .waiting_for_rows = (rows.waited() - waited_) / seconds,
             .arena_peak_bytes = training_.session->measured_arena_bytes(),
             .rss_bytes = current_rss_bytes(),
             .loss_scale = result.loss_scale,
@@ -186,9 +179,10 @@ class UpdateLines {
   RunLogs& log_;
   Clock::time_point start_ = Clock::now();
   int64_t tokens_ = 0;
+  std::chrono::duration<double> waited_{0};  // up to the line before
 };
 
-StepResult step(Session& session, const BatchRows& rows, const CheckpointWriter& writer) {
+StepResult step(Session& session, const RowSource& rows, const CheckpointWriter& writer) {
   const UpdateCounts before = session.counts();
   try {
     return session.step(rows);
@@ -252,23 +246,23 @@ TrainOutcome run_training(TrainingContext& training, RunState state,
   if (state.is_finished && state.step < training.total_steps)
     outcome.status = RunStatus::early_stopped;
   UpdateLines lines(training, state, log);
-  BatchRows rows(training.feed);
+  BatchStream rows(training.feed, *training.sampler, *training.session,
+                   training.total_steps - state.step);
   training.session->set_counts(state.counts());
   take_up_loss_scale(training, state);
   CoreWatch cores;
   const auto update = [&] {
-    const data::BatchPlan batch = training.sampler->next();
-    rows.begin(batch);
+    rows.next();
     const StepResult result = step(*training.session, rows, writer);
     notices::warn(options, cores.after_update());
     state.take(training.session->counts());
     if (state.loss_scale) state.loss_scale = training.session->loss_scale();
     say_skipped(training, result);
-    state.epoch = training.sampler->epoch();
-    state.batch = training.sampler->batch();
+    state.epoch = rows.next_epoch();
+    state.batch = rows.next_batch();
     if (options.callbacks.on_progress)
       options.callbacks.on_progress({"training", state.step, training.total_steps});
-    lines.add(batch, result);
+    lines.add(rows, result);
     state.owes_evaluation = evaluates_after(state, training);
   };
   const auto interrupted = [&] {

@@ -197,6 +197,7 @@ RunSession session_for(const RunConfig& config, const RunOptions& options, const
   session.options.has_initial_values = false;
   session.options.machine = machine;
   session.options.block = options.memory;
+  session.reads_ahead = options.budgets_whole_process;
   session.resized = [&](const Lengths& longest, int64_t batch_rows) {
     SessionSizes sizes{.lengths = setup.data || longest.holds(setup.lengths.back())
                                       ? lengths_up_to(longest.of(), setup.lengths)
