@@ -85,9 +85,9 @@ struct PlannedLength {
 struct PlanReport {
   // The whole process: process + resident + arena = planned peak <= budget.
   int64_t budget_bytes = 0;
-  int64_t process_bytes = 0;   // code, libraries, stacks, tokenizer, tables: a rounded reservation
-  /// Of these, for a thread that reads the rows of the next batch while one is trained on; 0: the
-  /// budget has none left for it, and rows are read when they are needed.
+  int64_t process_bytes = 0;  // code, libraries, stacks, tokenizer, tables: a rounded reservation
+  /// The part of these for a thread that reads the rows of the next batch while one is trained on;
+  /// 0: the plan leaves none for it, and rows are read when they are needed.
   int64_t read_ahead_bytes = 0;
   int64_t resident_bytes = 0;  // weights, states, batch, gradients that live until a global clip
   /// All else. Activations also use the place of gradients that are not made yet: the arena is what

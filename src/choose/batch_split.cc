@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/units.h"
+#include "compile/compile.h"
 #include "plan/improve/bound.h"
 
 namespace snug::choose {
@@ -21,6 +22,12 @@ compile::Recipe recipe_for(const RunPlanRequest& request, const SplitForm& form)
   recipe.has_two_passes = form.has_two_passes;
   recipe.packed = form.packed;
   return recipe;
+}
+
+void take_row_sparse_sums(RunPlanRequest& request) {
+  if (!request.trains) return;
+  request.recipe.row_sparse = compile::row_sparse_sums_of(
+      request.network, request.recipe, {request.global_batch, request.lengths.back()});
 }
 
 std::optional<SplitForm> packed_form(const RunPlanRequest& request, const BatchSplit& split) {

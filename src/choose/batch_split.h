@@ -47,6 +47,10 @@ struct BatchSplit {
 
 /// The recipe of programs that are split so.
 [[nodiscard]] compile::Recipe recipe_for(const RunPlanRequest& request, const SplitForm& form);
+/// Which gradients are row-sparse where they are summed up: of the whole batch and the longest
+/// rows, so the same for every split (Recipe::row_sparse).
+void take_row_sparse_sums(RunPlanRequest& request);
+
 /// The form of a planned split whose weights are packed; nothing where the request leaves it out or
 /// there is nothing to pack.
 [[nodiscard]] std::optional<SplitForm> packed_form(const RunPlanRequest& request,

@@ -31,6 +31,7 @@ RunPlan make_run_plan(const RunPlanRequest& given, const Backend& backend) {
   SNUG_CHECK(!given.lengths.empty() && given.global_batch > 0, "an empty request");
   RunPlanRequest request = given;
   PlanningProgress progress(request);
+  take_row_sparse_sums(request);
   Splits splits = make_splits(request, backend, progress);
   const std::vector<Candidate> candidates = candidates_of(splits.list, request);
   const PlacedCandidate chosen = chosen_among(candidates, backend, request);

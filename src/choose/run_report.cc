@@ -29,8 +29,8 @@ void fill_choice(const RunPlanRequest& request, const PlacedCandidate& chosen, P
   report.packed_weights = !split.form.packed.empty();
 }
 
-// Of two batches of rows as the programs are fed them (train/batch_stream.h), and what the thread
-// that reads them touches of its stack.
+// Room for two batches of rows as the programs are fed them (train/batch_stream.h), and what the
+// thread that reads them touches of its stack.
 int64_t read_ahead_bytes(const RunPlanRequest& request, const BatchSplit& split,
                          const RunPlan& run) {
   constexpr int64_t kThreadBytes = 256 << 10;

@@ -76,6 +76,7 @@ Variation::Variation(Trials& trials, RunPlanRequest request)
   request_.on_progress = {};
   if (request_.startup_bytes > request_.budget_bytes) return;
   try {
+    take_row_sparse_sums(request_);
     build_smallest();
   } catch (const Error& error) {
     if (error.code() != ErrorCode::bad_config) throw;

@@ -7,6 +7,7 @@
 // on), and a line here: its name, when it applies, and what it is given.
 #include "compile/compile.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -71,7 +72,11 @@ constexpr Rewrite kProgram[] = {
     // Fewer nodes; behind it, since a view that nobody reads might be the first.
     {"share_views", always,
      [](Graph graph, const Job& job) { return share_views(std::move(graph), job.ops()); }},
-    // Before what adds gradients in place: sums over micro-batches are whole.
+    // Before what adds gradients in place.
+    {"row_sparse_sums", [](const Job& job) { return !job.recipe.row_sparse.empty(); },
+     [](Graph graph, const Job& job) {
+       return row_sparse_sums(std::move(graph), job.ops(), job.recipe.row_sparse);
+     }},
     {"row_sparse", [](const Job& job) { return job.trains(); },
      [](Graph graph, const Job& job) { return row_sparse(std::move(graph), job.ops()); }},
     // No temporary as large as the largest weight gradient.
@@ -185,6 +190,24 @@ Graph build_prologue_graph(const NetworkDef& network, const Recipe& recipe,
   SNUG_CHECK(count_packings(graph) == recipe.packed.weights.size(),
              "a weight is read in panels that nobody packs");
   return graph;
+}
+
+RowSparseSums row_sparse_sums_of(const NetworkDef& network, const Recipe& recipe,
+                                 const ProgramShape& batch) {
+  if (!recipe.updates || recipe.gradients != DType::f32) return {};
+  // Most networks are let go here: every row of a batch has at least one id.
+  const auto may_be = [&](const Weight& weight) {
+    const Shape& shape = weight.value.type.shape;
+    return weight.is_table && shape.size() == 2 && shape[0] >= 2 * batch.rows;
+  };
+  const std::vector<Weight> weights = weights_of(network);
+  if (std::ranges::none_of(trained_of(weights, recipe), may_be)) return {};
+  const OpRegistry& registry = ops_of(network);
+  const auto forward = forward_of(network, {batch.rows, batch.lengths, true, 1});
+  constexpr int64_t kSeveral = 2;
+  return find_row_sparse_sums(
+      append_backward(forward->graph, recipe, forward->weights, kSeveral, registry),
+      append_update_program({}, recipe, weights, registry));
 }
 
 Graph build_update_graph(const NetworkDef& network, const Recipe& recipe) {

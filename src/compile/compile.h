@@ -46,6 +46,10 @@ struct ProgramShape {
 /// micro-batch it is a part of the training program.
 [[nodiscard]] Graph build_prologue_graph(const NetworkDef& network, const Recipe& recipe,
                                          const Lengths& longest);
+/// The weights whose gradients are row-sparse sums where they are summed up: Recipe::row_sparse for
+/// batches of so many rows.
+[[nodiscard]] RowSparseSums row_sparse_sums_of(const NetworkDef& network, const Recipe& recipe,
+                                               const ProgramShape& batch);
 /// Norm, clipping, update and zeroing of the accumulated gradients.
 [[nodiscard]] Graph build_update_graph(const NetworkDef& network, const Recipe& recipe);
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "compile/pack_weights.h"
+#include "compile/row_sparse.h"
 #include "optim/groups.h"
 #include "optim/loss_scale.h"
 #include "optim/optimizer.h"
@@ -30,6 +31,8 @@ struct Recipe {
   bool has_two_passes = false;
   /// Weights that are packed once an update, before the products that read them.
   PackedWeights packed = {};
+  /// Weights whose sums are row-sparse where gradients are summed up in states.
+  RowSparseSums row_sparse = {};
 
   /// Whether no weight may move before the norm of all gradients is known.
   [[nodiscard]] bool waits_for_norm() const {

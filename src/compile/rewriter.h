@@ -51,6 +51,9 @@ class Rewriter final : public GraphBuilder {
   /// A resident value that nothing reads any more.
   void drop(ValueId resident);
   void set_dtype(ValueId value, DType dtype) { changed_graph().values[value].type.dtype = dtype; }
+  void set_shape(ValueId value, Shape shape) {
+    changed_graph().values[value].type.shape = std::move(shape);
+  }
   void rename(ValueId value, const std::string& name) { changed_graph().values[value].name = name; }
 
   /// In order: compact(), behind which no id is what it was.

@@ -93,5 +93,45 @@ TEST(Row_sparse, what_else_reads_the_gradient_wants_it_whole) {
   EXPECT_EQ(found_in({}, recipe_of("adamw"), 2), (Found{"embedding_grad_accumulate", false}));
 }
 
+// In batches of 30 rows, of which a micro-batch has ten.
+Recipe with_sums(const Table& table, Recipe recipe) {
+  recipe.row_sparse = row_sparse_sums_of(network_of(table), recipe, {30});
+  return recipe;
+}
+
+TEST(Row_sparse, sums_over_micro_batches_have_the_rows_that_occur_in_an_update) {
+  for (const bool is_summed : {false, true}) {
+    const Table table{.rows = 200, .is_summed = is_summed};
+    const Recipe recipe = with_sums(table, recipe_of("adamw"));
+    EXPECT_EQ(recipe.row_sparse, (RowSparseSums{{"table", is_summed ? 60 : 30}}));
+    const std::string op =
+        is_summed ? "embedding_sum_grad_rows_accumulate" : "embedding_grad_rows_accumulate";
+    EXPECT_EQ(found_in(table, recipe, 3), (Found{op, false}));
+    const Graph update = build_update_graph(network_of(table), recipe);
+    const ValueId sum = update.find("grad.table");
+    ASSERT_NE(sum, kNone);
+    EXPECT_EQ(update.type(sum).shape, (Shape{is_summed ? 60 : 30, kWidth}));
+    EXPECT_EQ(update.type(update.find("grad.table.row_of")).shape, (Shape{200}));
+    size_t cleared = 0;
+    for (const Node& node : update.nodes) {
+      if (*node.op->name == "set_zero") ++cleared;
+    }
+    EXPECT_EQ(cleared, 4U);  // those of the table and of the head
+  }
+}
+
+TEST(Row_sparse, sums_are_whole_where_more_rows_may_occur_or_something_wants_them_whole) {
+  EXPECT_EQ(with_sums({.rows = 60}, recipe_of("adamw")).row_sparse.size(), 1U);
+  EXPECT_TRUE(with_sums({.rows = 59}, recipe_of("adamw")).row_sparse.empty());
+  EXPECT_TRUE(with_sums({.rows = 200}, recipe_of("adafactor")).row_sparse.empty());
+  EXPECT_TRUE(with_sums({.rows = 200, .is_tied = true}, recipe_of("adamw")).row_sparse.empty());
+  Recipe narrow = recipe_of("adamw");
+  narrow.gradients = DType::bf16;
+  EXPECT_TRUE(with_sums({.rows = 200}, narrow).row_sparse.empty());
+  Recipe frozen = recipe_of("adamw");
+  frozen.freeze = {"table"};
+  EXPECT_TRUE(with_sums({.rows = 200}, frozen).row_sparse.empty());
+}
+
 }  // namespace
 }  // namespace snug::compile

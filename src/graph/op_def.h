@@ -181,10 +181,14 @@ using CodedFormFn = std::optional<CodedForm> (*)(const Attrs& attrs);
 
 /// The op that makes this op's output, a matrix of which few rows are not zero, as a row-sparse
 /// one. Its inputs are those of this op; its outputs are the rows, zeros behind them, and i32:
-/// which of them each row of the matrix is, -1 where it is zero.
+/// which of them each row of the matrix is, counted from 1, and 0 where it is zero.
 struct SparseForm {
   std::string op;
   Attrs attrs;
+  int64_t rows = 0;  // that may not be zero
+  /// The op that adds them to a row-sparse sum in its place: (rows, row_of, count, inputs of this
+  /// op...) -> (rows, row_of, count), i32 count[] being how many rows the sum has.
+  std::string accumulating_op;
 };
 /// Nothing where the node has none, or where most rows of the matrix may not be zero.
 using SparseFormFn = std::optional<SparseForm> (*)(const InputTypes& inputs, const Attrs& attrs);
@@ -194,6 +198,7 @@ using SparseFormFn = std::optional<SparseForm> (*)(const InputTypes& inputs, con
 struct SparseOperand {
   size_t rows = 0;
   std::optional<size_t> row_of = {};
+  bool is_cleared = false;  // to a matrix without rows, with what says which and how many they are
 };
 
 /// Fields without an initial value are required; the others say what an op has beside them.

@@ -52,8 +52,8 @@ weights count as layers. Both may change on resume, and the change is logged.
 
 A batch names few rows of a large table. Where at most half of its rows can occur, its gradient holds only those that do, and which row each of them is (PyTorch
 calls such a gradient sparse). The update is that of the whole gradient, to the bit: moments decay in every row. Of a table of 128,100 x 768 and a batch of 8 x 256
-tokens 6 MiB are made and not 375. This needs no key. Whole are the gradients of a table that another layer shares, of one that several steps of a recurrent net read, of several
-micro-batches, and with adafactor, which sums over rows and columns.
+tokens 6 MiB are made and not 375, also where the batch is split into micro-batches, whose gradients are summed up in those rows. This needs no key. Whole are the
+gradients of a table that another layer shares, and with adafactor, which sums over rows and columns.
 )";
 
 constexpr const char* kBits = R"(

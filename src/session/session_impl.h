@@ -57,7 +57,8 @@ class Session::Impl {
 
   /// `has_outputs_alone`: what only the loss depends on is not read.
   Evaluation run_eval(const RowSource& rows, const OutputSink& sink, bool has_outputs_alone);
-  /// Of the program that trains on batches of this length. Throws Error{bad_data} where none does.
+  /// What the program is fed that trains on batches of this length. Throws Error{bad_data} where
+  /// none does.
   [[nodiscard]] const session::ProgramInputs& training_inputs(const Lengths& length) const;
   /// Begins a batch that is trained on. Throws Error{bad_data} where it cannot be.
   void feed(const RowSource& batch);

@@ -47,8 +47,7 @@ HeldBatch::HeldBatch(const FeedContext& context, data::TrainSampler& sampler,
   int64_t most_bytes = 0;
   size_t most_slots = 0;
   for (const PlannedLength& each : session.plan().lengths) {
-    Program& program =
-        programs_.emplace_back(Program{each.length, session.row_slots(each.length)});
+    Program& program = programs_.emplace_back(Program{each.length, session.row_slots(each.length)});
     int64_t bytes = 0;
     for (const RowSlot& slot : program.slots) bytes += place_of(slot, batch_rows);
     most_bytes = std::max(most_bytes, bytes);
@@ -87,9 +86,10 @@ void HeldBatch::read() {
 }
 
 void HeldBatch::fill(const RowSlot& slot) const {
-  const auto held = std::ranges::find_if(
-      slots_, [&](const RowSlot& each) { return each.input == slot.input; });
-  SNUG_CHECK(held != slots_.end() && held->row_shape == slot.row_shape, "an input that is not held");
+  const auto held =
+      std::ranges::find_if(slots_, [&](const RowSlot& each) { return each.input == slot.input; });
+  SNUG_CHECK(held != slots_.end() && held->row_shape == slot.row_shape,
+             "an input that is not held");
   std::memcpy(slot.bytes.data(), held->bytes.data() + bytes_of(slot, slot.first_row),
               slot.bytes.size());
 }

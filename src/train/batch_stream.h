@@ -77,7 +77,7 @@ class BatchStream final : public RowSource {
   void next();
 
   [[nodiscard]] const data::BatchPlan& batch() const { return batch_; }
-  /// Of the batch behind it: where a resumed run goes on.
+  /// The place of the batch behind it: where a resumed run goes on.
   [[nodiscard]] int64_t next_epoch() const;
   [[nodiscard]] int64_t next_batch() const;
   /// What the run waited for rows up to now.

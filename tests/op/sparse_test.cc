@@ -45,10 +45,10 @@ OpCase with_whole_gradient(const OpCase& c) {
   const std::vector<double>& rows = drawn.feeds.at(drawn.inputs[1]);
   std::vector<double> gradient;
   for (const double row : whole.inputs.back().values) {
-    if (row < 0) {
+    if (row == 0) {
       gradient.insert(gradient.end(), static_cast<size_t>(width), 0.0);
     } else {
-      const auto first = rows.begin() + static_cast<std::ptrdiff_t>(row) * width;
+      const auto first = rows.begin() + (static_cast<std::ptrdiff_t>(row) - 1) * width;
       gradient.insert(gradient.end(), first, first + width);
     }
   }

@@ -91,6 +91,21 @@ std::vector<TensorType> infer_embedding_accumulate(const InferArgs& args) {
   return sum_with_gradient(args, gradient_width(args, 1));
 }
 
+// The inputs of a row-sparse sum: its rows, which is which, and how many there are.
+constexpr size_t kSumInputs = 3;
+
+std::vector<TensorType> row_sparse_sum(const InferArgs& args, int64_t width) {
+  require_dtype(args, 1, DType::i32, "row_of");
+  require_rank(args, 1, 1, "row_of");
+  require_dtype(args, 2, DType::i32, "count");
+  require_shape(args, 2, {}, "count");
+  return {sum_with_gradient(args, width)[0], args.inputs[1], args.inputs[2]};
+}
+
+std::vector<TensorType> infer_embedding_rows_accumulate(const InferArgs& args) {
+  return row_sparse_sum(args, gradient_width(args, kSumInputs));
+}
+
 std::vector<TensorType> infer_embedding_sum(const InferArgs& args) {
   require_table(args);
   return {{DType::f32, shape_of_embedding_sum(args)}};
@@ -106,6 +121,10 @@ std::vector<TensorType> infer_sum_grad_rows(const InferArgs& args) {
 
 std::vector<TensorType> infer_sum_accumulate(const InferArgs& args) {
   return sum_with_gradient(args, sum_gradient_width(args, 1));
+}
+
+std::vector<TensorType> infer_sum_rows_accumulate(const InferArgs& args) {
+  return row_sparse_sum(args, sum_gradient_width(args, kSumInputs));
 }
 
 std::vector<TensorType> infer_sum_grad_weights(const InferArgs& args) {
@@ -144,12 +163,24 @@ Cost cost_embedding_grad(const CostArgs& args) {
 Cost cost_embedding_grad_rows(const CostArgs& args) {
   return streaming_cost(args, element_flops(args.inputs[1], 1));
 }
-// Only the rows that ids name are touched.
-Cost cost_embedding_accumulate(const CostArgs& args) {
-  const auto bytes = static_cast<double>(byte_count(args.inputs[2]));
-  return {.flops = element_flops(args.inputs[2], 1),
-          .bytes_read = 2 * bytes + static_cast<double>(byte_count(args.inputs[1])),
+// Only the rows that ids (input `ids`) name are touched.
+Cost cost_of_adding(const CostArgs& args, size_t ids) {
+  const auto bytes = static_cast<double>(byte_count(args.inputs[ids + 1]));
+  return {.flops = element_flops(args.inputs[ids + 1], 1),
+          .bytes_read = 2 * bytes + static_cast<double>(byte_count(args.inputs[ids])),
           .bytes_written = bytes};
+}
+Cost cost_embedding_accumulate(const CostArgs& args) { return cost_of_adding(args, 1); }
+// And which rows of a row-sparse sum they are.
+Cost with_numbers(Cost cost, const CostArgs& args) {
+  const auto bytes = static_cast<double>(byte_count(args.inputs[kSumInputs]) +
+                                         byte_count(args.inputs[kSumInputs - 1]));
+  cost.bytes_read += bytes;
+  cost.bytes_written += bytes;
+  return cost;
+}
+Cost cost_embedding_rows_accumulate(const CostArgs& args) {
+  return with_numbers(cost_of_adding(args, kSumInputs), args);
 }
 
 // The rows of a table that so many ids name, as far as they are different ones.
@@ -184,11 +215,15 @@ Cost cost_sum_grad_rows(const CostArgs& args) {
   cost.bytes_written += static_cast<double>(byte_count(args.outputs[1]));
   return cost;
 }
-Cost cost_sum_accumulate(const CostArgs& args) {
-  Cost cost = cost_of_sum(args, args.outputs[0], 1);
-  cost.bytes_written = bytes_of_rows(args.outputs[0], args.inputs[1]);
+Cost cost_of_adding_sums(const CostArgs& args, size_t ids) {
+  Cost cost = cost_of_sum(args, args.outputs[0], ids);
+  cost.bytes_written = bytes_of_rows(args.outputs[0], args.inputs[ids]);
   cost.bytes_read += cost.bytes_written;
   return cost;
+}
+Cost cost_sum_accumulate(const CostArgs& args) { return cost_of_adding_sums(args, 1); }
+Cost cost_sum_rows_accumulate(const CostArgs& args) {
+  return with_numbers(cost_of_adding_sums(args, kSumInputs), args);
 }
 
 constexpr int64_t kProbedTable = 8192;  // rows
@@ -222,6 +257,17 @@ std::vector<RateProbe> embedding_grad_rows_probes() {
 std::vector<RateProbe> embedding_accumulate_probes() {
   return on_rows([](int64_t rows) {
     return RateProbe{{probes::matrix(kProbedTable), probes::i32({rows}), probes::matrix(rows)},
+                     {},
+                     RateBasis::both,
+                     kProbedTable};
+  });
+}
+
+// Every row of the table has one in the sum.
+std::vector<RateProbe> embedding_rows_accumulate_probes() {
+  return on_rows([](int64_t rows) {
+    return RateProbe{{probes::matrix(kProbedTable), probes::i32({kProbedTable}), probes::i32({}),
+                      probes::i32({rows}), probes::matrix(rows)},
                      {},
                      RateBasis::both,
                      kProbedTable};
@@ -264,6 +310,15 @@ std::vector<RateProbe> sum_accumulate_probes() {
         kProbedTable};
   });
 }
+std::vector<RateProbe> sum_rows_accumulate_probes() {
+  return of_sums([](const Shape& ids) {
+    return RateProbe{{probes::matrix(kProbedTable), probes::i32({kProbedTable}), probes::i32({}),
+                      probes::i32(ids), probes::f32(ids), probes::matrix(ids[0])},
+                     {},
+                     RateBasis::both,
+                     kProbedTable};
+  });
+}
 std::vector<RateProbe> sum_grad_weights_probes() {
   return of_sums([](const Shape& ids) {
     return RateProbe{{probes::matrix(kProbedTable), probes::i32(ids), probes::matrix(ids[0])},
@@ -282,10 +337,11 @@ std::optional<CodedForm> coded_form_of_sum(const Attrs& attrs) {
 }
 
 // Where at most half of the rows can occur.
-std::optional<SparseForm> sparse_form(const char* op, const InputTypes& inputs,
+std::optional<SparseForm> sparse_form(const std::string& op, const InputTypes& inputs,
                                       const Attrs& attrs) {
-  if (2 * element_count(inputs[0].shape) > attrs.int64("rows")) return std::nullopt;
-  return SparseForm{op, attrs};
+  const int64_t rows = element_count(inputs[0].shape);
+  if (2 * rows > attrs.int64("rows")) return std::nullopt;
+  return SparseForm{.op = op, .attrs = attrs, .rows = rows, .accumulating_op = op + "_accumulate"};
 }
 std::optional<SparseForm> embedding_sparse_form(const InputTypes& inputs, const Attrs& attrs) {
   return sparse_form("embedding_grad_rows", inputs, attrs);
@@ -395,6 +451,17 @@ std::span<const OpDef> embedding_ops() {
        .cost = cost_embedding_accumulate,
        .alias = must_overwrite({{0, 0}}),
        .timing = {.finds = Finds::unwarmed, .probes = embedding_accumulate_probes}},
+      {.name = "embedding_grad_rows_accumulate",
+       .inputs = std::vector<InputSpec>{"acc", "row_of", "count", "ids", "dy"},
+       .is_variadic = false,
+       .outputs = std::vector<std::string>{"sum", "rows", "counted"},
+       .attrs = std::vector<AttrSpec>{},
+       .infer = infer_embedding_rows_accumulate,
+       .gradient = not_differentiable("it accumulates gradients"),
+       .keeps = Keeps{},
+       .cost = cost_embedding_rows_accumulate,
+       .alias = must_overwrite({{0, 0}, {1, 1}, {2, 2}}),
+       .timing = {.finds = Finds::unwarmed, .probes = embedding_rows_accumulate_probes}},
       {.name = "embedding_sum",
        .inputs = std::vector<InputSpec>{"table", "ids", "weights"},
        .is_variadic = false,
@@ -445,6 +512,17 @@ std::span<const OpDef> embedding_ops() {
        .cost = cost_sum_accumulate,
        .alias = must_overwrite({{0, 0}}),
        .timing = {.finds = Finds::unwarmed, .probes = sum_accumulate_probes}},
+      {.name = "embedding_sum_grad_rows_accumulate",
+       .inputs = std::vector<InputSpec>{"acc", "row_of", "count", "ids", "weights", "dy"},
+       .is_variadic = false,
+       .outputs = std::vector<std::string>{"sum", "rows", "counted"},
+       .attrs = std::vector<AttrSpec>{},
+       .infer = infer_sum_rows_accumulate,
+       .gradient = not_differentiable("it accumulates gradients"),
+       .keeps = Keeps{},
+       .cost = cost_sum_rows_accumulate,
+       .alias = must_overwrite({{0, 0}, {1, 1}, {2, 2}}),
+       .timing = {.finds = Finds::unwarmed, .probes = sum_rows_accumulate_probes}},
       {.name = "embedding_sum_grad_weights",
        .inputs = std::vector<InputSpec>{"table", "ids", "dy"},
        .is_variadic = false,

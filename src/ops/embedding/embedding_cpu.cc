@@ -49,6 +49,9 @@ void scatter_add(int threads, const Lookup& lookup, const RowOf& row_of, const R
 auto by_id(const int32_t* ids) {
   return [ids](int64_t i) { return int64_t{ids[i]}; };
 }
+auto by_number(const int32_t* ids, const int32_t* row_of) {
+  return [ids, row_of](int64_t i) { return int64_t{row_of[ids[i]]} - 1; };
+}
 
 template <class Row>
 std::unique_ptr<Kernel> create_grad(const NodeSpec& spec, const CpuContext& context) {
@@ -74,10 +77,10 @@ std::unique_ptr<Kernel> create_grad_rows(const NodeSpec& spec, const CpuContext&
     auto* dst = output<float>(launch, 0);
     auto* row_of = output<int32_t>(launch, 1);
     if (!ids_are_valid(lookup, ids)) return ErrorCode::bad_data;
-    number_rows(lookup, ids, row_of);
+    std::fill_n(row_of, lookup.rows, 0);
+    (void)number_rows(lookup, ids, 0, row_of);
     clear_rows(threads, lookup.count * lookup.width, dst);
-    const auto numbered = [ids, row_of](int64_t i) { return int64_t{row_of[ids[i]]}; };
-    scatter_add(threads, lookup, numbered, input<Row>(launch, 1), dst);
+    scatter_add(threads, lookup, by_number(ids, row_of), input<Row>(launch, 1), dst);
     return ErrorCode::ok;
   });
 }
@@ -96,7 +99,41 @@ std::unique_ptr<Kernel> create_grad_accumulate(const NodeSpec& spec, const CpuCo
   });
 }
 
+template <class Row>
+std::unique_ptr<Kernel> create_grad_rows_accumulate(const NodeSpec& spec,
+                                                    const CpuContext& context) {
+  const Shape& sum = spec.outputs[0].shape;
+  const Lookup lookup{.rows = spec.outputs[1].shape[0],
+                      .width = sum[1],
+                      .count = element_count(spec.inputs[kSumInputs])};
+  return make_kernel([lookup, rows = sum[0], threads = context.threads](const Launch& launch) {
+    const auto* ids = input<int32_t>(launch, kSumInputs);
+    if (!ids_are_valid(lookup, ids)) return ErrorCode::bad_data;
+    const ErrorCode code = number_rows_of_sum(lookup, rows, launch);
+    if (code != ErrorCode::ok) return code;
+    scatter_add(threads, lookup, by_number(ids, output<int32_t>(launch, 1)),
+                input<Row>(launch, kSumInputs + 1), output<float>(launch));
+    return ErrorCode::ok;
+  });
+}
+
 }  // namespace
+
+ErrorCode number_rows_of_sum(const Lookup& lookup, int64_t rows, const Launch& launch) {
+  constexpr int64_t kIdBytes = sizeof(int32_t);
+  copy_overwritten(launch, 0, 0, rows * lookup.width * static_cast<int64_t>(sizeof(float)));
+  copy_overwritten(launch, 1, 1, lookup.rows * kIdBytes);
+  copy_overwritten(launch, 2, 2, kIdBytes);
+  auto* const row_of = output<int32_t>(launch, 1);
+  auto* const count = output<int32_t>(launch, 2);
+  const auto* ids = input<int32_t>(launch, kSumInputs);
+  if (*count < 0 || *count > rows) return ErrorCode::internal;
+  *count = number_rows(lookup, ids, *count, row_of);
+  bool has_room = *count <= rows;
+  for (int64_t i = 0; i < lookup.count; ++i)
+    has_room &= row_of[ids[i]] > 0 && row_of[ids[i]] <= rows;
+  return has_room ? ErrorCode::ok : ErrorCode::internal;
+}
 
 std::span<const CpuKernelDef> embedding_cpu_kernels() {
   static const CpuKernelDef kernels[] = {
@@ -123,6 +160,14 @@ std::span<const CpuKernelDef> embedding_cpu_kernels() {
        always, no_scratch, create_grad_accumulate<Bf16>},
       {"embedding_grad_accumulate", "plain:embedding_grad_accumulate_f16", "f32 i32 f16 -> f32",
        always, no_scratch, create_grad_accumulate<F16>},
+      {"embedding_grad_rows_accumulate", "plain:embedding_grad_rows_accumulate",
+       "f32 i32 i32 i32 f32 -> f32 i32 i32", always, no_scratch,
+       create_grad_rows_accumulate<float>},
+      {"embedding_grad_rows_accumulate", "plain:embedding_grad_rows_accumulate_bf16",
+       "f32 i32 i32 i32 bf16 -> f32 i32 i32", always, no_scratch,
+       create_grad_rows_accumulate<Bf16>},
+      {"embedding_grad_rows_accumulate", "plain:embedding_grad_rows_accumulate_f16",
+       "f32 i32 i32 i32 f16 -> f32 i32 i32", always, no_scratch, create_grad_rows_accumulate<F16>},
       {"embedding_sum", "simd:embedding_sum", "f32 i32 f32 -> f32", always, no_scratch,
        create_embedding_sum},
       {"embedding_sum_grad", "simd:embedding_sum_grad", "i32 f32 f32 -> f32", always, no_scratch,
@@ -131,6 +176,9 @@ std::span<const CpuKernelDef> embedding_cpu_kernels() {
        embedding_sum_grad_rows_scratch, create_embedding_sum_grad_rows},
       {"embedding_sum_grad_accumulate", "simd:embedding_sum_grad_accumulate",
        "f32 i32 f32 f32 -> f32", always, no_scratch, create_embedding_sum_grad_accumulate},
+      {"embedding_sum_grad_rows_accumulate", "simd:embedding_sum_grad_rows_accumulate",
+       "f32 i32 i32 i32 f32 f32 -> f32 i32 i32", always, embedding_sum_grad_rows_accumulate_scratch,
+       create_embedding_sum_grad_rows_accumulate},
       {"embedding_sum_grad_weights", "simd:embedding_sum_grad_weights", "f32 i32 f32 -> f32",
        always, no_scratch, create_embedding_sum_grad_weights},
   };

@@ -34,14 +34,23 @@ inline void clear_rows(int threads, int64_t elements, float* rows) {
   });
 }
 
-/// Numbers the rows that ids name in the order in which they first occur; the others get -1.
-inline void number_rows(const Lookup& lookup, const int32_t* ids, int32_t* row_of) {
-  std::fill_n(row_of, lookup.rows, -1);
-  int32_t next = 0;
+/// Numbers the rows that ids name and that have none (0) yet from `known` + 1 on, in the order in
+/// which they first occur, and returns the last number.
+inline int32_t number_rows(const Lookup& lookup, const int32_t* ids, int32_t known,
+                           int32_t* row_of) {
   for (int64_t i = 0; i < lookup.count; ++i) {
-    if (row_of[ids[i]] < 0) row_of[ids[i]] = next++;
+    if (row_of[ids[i]] == 0) row_of[ids[i]] = ++known;
   }
+  return known;
 }
+
+/// The inputs of a row-sparse sum, and its outputs: rows, row_of, count.
+inline constexpr size_t kSumInputs = 3;
+
+/// Numbers the rows of a row-sparse sum of `rows` rows for ids that are valid. Takes over what is
+/// not overwritten in place. An error where the sum has too few rows, or what is there is none.
+[[nodiscard]] ErrorCode number_rows_of_sum(const Lookup& lookup, int64_t rows,
+                                           const Launch& launch);
 
 [[nodiscard]] std::unique_ptr<Kernel> create_embedding_sum(const NodeSpec& spec,
                                                            const CpuContext& context);
@@ -53,6 +62,10 @@ inline void number_rows(const Lookup& lookup, const int32_t* ids, int32_t* row_o
                                                       const CpuContext& context);
 [[nodiscard]] std::unique_ptr<Kernel> create_embedding_sum_grad_accumulate(
     const NodeSpec& spec, const CpuContext& context);
+[[nodiscard]] std::unique_ptr<Kernel> create_embedding_sum_grad_rows_accumulate(
+    const NodeSpec& spec, const CpuContext& context);
+[[nodiscard]] int64_t embedding_sum_grad_rows_accumulate_scratch(const NodeSpec& spec,
+                                                                 const CpuContext& context);
 [[nodiscard]] std::unique_ptr<Kernel> create_embedding_sum_grad_weights(const NodeSpec& spec,
                                                                         const CpuContext& context);
 

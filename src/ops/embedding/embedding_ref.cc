@@ -40,24 +40,40 @@ void run_embedding_grad(const RefArgs& args) {
   add_rows(args.inputs[0], args.inputs[1], args.outputs[0]);
 }
 
-// Numbers the rows that ids name in the order in which they first occur, and returns the numbers
-// of the ids.
-std::vector<double> numbers_of(const RefTensor& ids, const RefTensor& row_of) {
-  std::fill_n(row_of.data, row_of.size(), -1.0);
-  std::vector<double> numbers;
-  double next = 0;
+// Numbers the rows that ids name and that have no number yet in the order in which they first
+// occur, and returns which row of a row-sparse matrix each id names.
+std::vector<double> numbers_of(const RefTensor& ids, double& known, const RefTensor& row_of) {
+  std::vector<double> rows;
   for (int64_t i = 0; i < ids.size(); ++i) {
     double& number = row_of.data[embedding_checked_id(ids, i, row_of.size())];
-    if (number < 0) number = next++;
-    numbers.push_back(number);
+    if (number == 0) number = ++known;
+    rows.push_back(number - 1);
   }
-  return numbers;
+  return rows;
+}
+
+// The same for a matrix that has no rows before, whose outputs these are.
+std::vector<double> numbers_of_new(const RefTensor& ids, std::span<const RefTensor> outputs) {
+  for (const RefTensor& output : outputs) std::fill_n(output.data, output.size(), 0.0);
+  double known = 0;
+  return numbers_of(ids, known, outputs[1]);
+}
+
+// And for a sum whose rows, row_of and count are the first inputs and the outputs.
+std::vector<double> numbers_of_sum(const RefArgs& args) {
+  for (size_t i = 0; i < args.outputs.size(); ++i)
+    std::copy_n(args.inputs[i].data, args.inputs[i].size(), args.outputs[i].data);
+  return numbers_of(args.inputs[args.outputs.size()], *args.outputs[2].data, args.outputs[1]);
 }
 
 void run_embedding_grad_rows(const RefArgs& args) {
-  std::vector<double> numbers = numbers_of(args.inputs[0], args.outputs[1]);
-  std::fill_n(args.outputs[0].data, args.outputs[0].size(), 0.0);
+  std::vector<double> numbers = numbers_of_new(args.inputs[0], args.outputs);
   add_rows({args.inputs[0].type, numbers.data()}, args.inputs[1], args.outputs[0]);
+}
+
+void run_embedding_rows_accumulate(const RefArgs& args) {
+  std::vector<double> numbers = numbers_of_sum(args);
+  add_rows({args.inputs[3].type, numbers.data()}, args.inputs[4], args.outputs[0]);
 }
 
 void run_embedding_accumulate(const RefArgs& args) {
@@ -101,9 +117,14 @@ void run_sum_grad(const RefArgs& args) {
 }
 
 void run_sum_grad_rows(const RefArgs& args) {
-  std::vector<double> numbers = numbers_of(args.inputs[0], args.outputs[1]);
-  std::fill_n(args.outputs[0].data, args.outputs[0].size(), 0.0);
+  std::vector<double> numbers = numbers_of_new(args.inputs[0], args.outputs);
   add_weighted({args.inputs[0].type, numbers.data()}, args.inputs[1], args.inputs[2],
+               args.outputs[0]);
+}
+
+void run_sum_rows_accumulate(const RefArgs& args) {
+  std::vector<double> numbers = numbers_of_sum(args);
+  add_weighted({args.inputs[3].type, numbers.data()}, args.inputs[4], args.inputs[5],
                args.outputs[0]);
 }
 
@@ -127,15 +148,18 @@ void run_sum_grad_weights(const RefArgs& args) {
 }  // namespace
 
 std::span<const RefKernelDef> embedding_ref_kernels() {
-  static const RefKernelDef kernels[] = {{"embedding", run_embedding},
-                                         {"embedding_grad", run_embedding_grad},
-                                         {"embedding_grad_rows", run_embedding_grad_rows},
-                                         {"embedding_grad_accumulate", run_embedding_accumulate},
-                                         {"embedding_sum", run_embedding_sum},
-                                         {"embedding_sum_grad", run_sum_grad},
-                                         {"embedding_sum_grad_rows", run_sum_grad_rows},
-                                         {"embedding_sum_grad_accumulate", run_sum_accumulate},
-                                         {"embedding_sum_grad_weights", run_sum_grad_weights}};
+  static const RefKernelDef kernels[] = {
+      {"embedding", run_embedding},
+      {"embedding_grad", run_embedding_grad},
+      {"embedding_grad_rows", run_embedding_grad_rows},
+      {"embedding_grad_accumulate", run_embedding_accumulate},
+      {"embedding_grad_rows_accumulate", run_embedding_rows_accumulate},
+      {"embedding_sum", run_embedding_sum},
+      {"embedding_sum_grad", run_sum_grad},
+      {"embedding_sum_grad_rows", run_sum_grad_rows},
+      {"embedding_sum_grad_accumulate", run_sum_accumulate},
+      {"embedding_sum_grad_rows_accumulate", run_sum_rows_accumulate},
+      {"embedding_sum_grad_weights", run_sum_grad_weights}};
   return kernels;
 }
 

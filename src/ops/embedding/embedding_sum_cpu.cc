@@ -118,6 +118,14 @@ void add_gradient(int threads, const Sums& sums, const Launch& launch, const int
   });
 }
 
+// The rows of a row-sparse matrix that ids name, in scratch.
+const int32_t* numbers_of(const Sums& sums, const int32_t* ids, const int32_t* row_of,
+                          const Launch& launch) {
+  auto* const numbers = scratch_at<int32_t>(launch);
+  std::transform(ids, ids + sums.lookup.count, numbers, [&](int32_t id) { return row_of[id] - 1; });
+  return numbers;
+}
+
 // How many sums, or products of so many ids, are worth a thread.
 int64_t grain_of(const Sums& sums) {
   return 1 + kWorthAThreadElements / (sums.tokens * sums.lookup.width + 1);
@@ -164,16 +172,36 @@ int64_t embedding_sum_grad_rows_scratch(const NodeSpec& spec, const CpuContext&)
 std::unique_ptr<Kernel> create_embedding_sum_grad_rows(const NodeSpec& spec,
                                                        const CpuContext& context) {
   const TensorType table{DType::f32, {spec.outputs[1].shape[0], spec.outputs[0].shape[1]}};
-  return make_kernel([sums = sums_of(table, spec.inputs[0]),
+  return make_kernel(
+      [sums = sums_of(table, spec.inputs[0]), threads = context.threads](const Launch& launch) {
+        const auto* ids = input<int32_t>(launch, 0);
+        auto* row_of = output<int32_t>(launch, 1);
+        if (!ids_are_valid(sums.lookup, ids)) return ErrorCode::bad_data;
+        std::fill_n(row_of, sums.lookup.rows, 0);
+        (void)number_rows(sums.lookup, ids, 0, row_of);
+        clear_rows(threads, sums.lookup.count * sums.lookup.width, output<float>(launch, 0));
+        add_gradient(threads, sums, launch, numbers_of(sums, ids, row_of, launch), 1,
+                     output<float>(launch, 0));
+        return ErrorCode::ok;
+      });
+}
+
+int64_t embedding_sum_grad_rows_accumulate_scratch(const NodeSpec& spec, const CpuContext&) {
+  return byte_count(spec.inputs[kSumInputs]);
+}
+
+std::unique_ptr<Kernel> create_embedding_sum_grad_rows_accumulate(const NodeSpec& spec,
+                                                                  const CpuContext& context) {
+  const Shape& sum = spec.outputs[0].shape;
+  const TensorType table{DType::f32, {spec.outputs[1].shape[0], sum[1]}};
+  return make_kernel([sums = sums_of(table, spec.inputs[kSumInputs]), rows = sum[0],
                       threads = context.threads](const Launch& launch) {
-    const auto* ids = input<int32_t>(launch, 0);
-    auto* row_of = output<int32_t>(launch, 1);
+    const auto* ids = input<int32_t>(launch, kSumInputs);
     if (!ids_are_valid(sums.lookup, ids)) return ErrorCode::bad_data;
-    number_rows(sums.lookup, ids, row_of);
-    auto* const numbers = scratch_at<int32_t>(launch);
-    std::transform(ids, ids + sums.lookup.count, numbers, [&](int32_t id) { return row_of[id]; });
-    clear_rows(threads, sums.lookup.count * sums.lookup.width, output<float>(launch, 0));
-    add_gradient(threads, sums, launch, numbers, 1, output<float>(launch, 0));
+    const ErrorCode code = number_rows_of_sum(sums.lookup, rows, launch);
+    if (code != ErrorCode::ok) return code;
+    add_gradient(threads, sums, launch, numbers_of(sums, ids, output<int32_t>(launch, 1), launch),
+                 kSumInputs + 1, output<float>(launch));
     return ErrorCode::ok;
   });
 }

@@ -6,6 +6,11 @@ namespace snug {
 namespace {
 
 // Rows in 16 bits, and the gradient of such rows: rounded as they are stored, summed in f32.
+// Which row of a row-sparse sum each of a table is: none yet.
+CaseInput no_rows(const Shape& table) {
+  return i32_values(table, std::vector<double>(static_cast<size_t>(table[0]), 0));
+}
+
 void add_halves(std::vector<OpCase>& cases) {
   for (const auto& [name, dtype] : {std::pair("bf16", DType::bf16), std::pair("f16", DType::f16)}) {
     const CaseInput dy = {.type = {dtype, {200, 7}}};
@@ -23,6 +28,10 @@ void add_halves(std::vector<OpCase>& cases) {
                      .name = "many_ids" + suffix,
                      .inputs = {i32_between({200}, 0, 399), dy},
                      .attrs = {{"rows", int64_t{400}}}});
+    cases.push_back({.op = "embedding_grad_rows_accumulate",
+                     .name = "many_ids" + suffix,
+                     .inputs = {f32_normal({50, 7}), no_rows({60}), i32_values({}, {0}),
+                                i32_between({200}, 0, 49), dy}});
     cases.push_back({.op = "embedding_grad_accumulate",
                      .name = "many_ids" + suffix,
                      .inputs = {f32_normal({40, 7}), i32_between({200}, 0, 39), dy}});
@@ -136,6 +145,16 @@ void add_sums(std::vector<OpCase>& cases) {
        .attrs = rows_6,
        .error = ErrorCode::bad_data,
        .error_text = "id 6 is outside the table of 6 rows"},
+      {.op = "embedding_sum_grad_rows_accumulate",
+       .name = "old_and_new_rows",
+       .inputs = {f32_values({4, 2}, {1, 2, 3, 4, 0, 0, 0, 0}), i32_values({6}, {0, 2, 0, 0, 1, 0}),
+                  i32_values({}, {2}), i32_values({2, 4}, {1, 5, 5, 3, 4, 4, 1, 3}),
+                  f32_normal({2, 4}), f32_normal({2, 2})},
+       .is_exact_on_integers = true},
+      {.op = "embedding_sum_grad_rows_accumulate",
+       .name = "many_ids",
+       .inputs = {f32_normal({50, 71}), no_rows({60}), i32_values({}, {0}),
+                  i32_between({20, 10}, 0, 49), f32_normal({20, 10}), f32_normal({20, 71})}},
       {.op = "embedding_sum_grad_accumulate",
        .name = "repeated_ids",
        .inputs = {f32_normal({6, 4}), ids, f32_normal({2, 3}), f32_normal({2, 4})},
@@ -265,6 +284,35 @@ std::vector<OpCase> embedding_cases() {
        .attrs = rows_6,
        .error = ErrorCode::shape_mismatch,
        .error_text = "dy must have shape [2,4], not [3,4]"},
+      {.op = "embedding_grad_rows_accumulate",
+       .name = "old_and_new_rows",
+       .inputs = {f32_values({4, 2}, {1, 2, 3, 4, 0, 0, 0, 0}), i32_values({6}, {0, 2, 0, 0, 1, 0}),
+                  i32_values({}, {2}), i32_values({8}, {5, 1, 5, 3, 4, 4, 5, 1}),
+                  f32_normal({8, 2})},
+       .is_exact_on_integers = true},
+      {.op = "embedding_grad_rows_accumulate",
+       .name = "many_ids",
+       .inputs = {f32_normal({50, 71}), no_rows({60}), i32_values({}, {0}),
+                  i32_between({200}, 0, 49), f32_normal({200, 71})},
+       .is_exact_on_integers = true},
+      {.op = "embedding_grad_rows_accumulate",
+       .name = "id_too_large",
+       .inputs = {f32_normal({2, 4}), no_rows({6}), i32_values({}, {0}), i32_values({2}, {0, 6}),
+                  f32_normal({2, 4})},
+       .error = ErrorCode::bad_data,
+       .error_text = "id 6 is outside the table of 6 rows"},
+      {.op = "embedding_grad_rows_accumulate",
+       .name = "bad_width",
+       .inputs = {f32_normal({2, 5}), no_rows({6}), i32_values({}, {0}), i32_values({2}, {0, 5}),
+                  f32_normal({2, 4})},
+       .error = ErrorCode::shape_mismatch,
+       .error_text = "acc must have shape [2,4], not [2,5]"},
+      {.op = "embedding_grad_rows_accumulate",
+       .name = "bad_count",
+       .inputs = {f32_normal({2, 4}), no_rows({6}), i32_values({1}, {0}), i32_values({2}, {0, 5}),
+                  f32_normal({2, 4})},
+       .error = ErrorCode::shape_mismatch,
+       .error_text = "count must have shape [], not [1]"},
       {.op = "embedding_grad_accumulate",
        .name = "repeated_ids",
        .inputs = {f32_normal({6, 4}), i32_values({2, 3}, {1, 1, 5, 0, 1, 5}),

@@ -17,7 +17,7 @@ std::vector<TensorType> infer_optimizer_accumulate(const InferArgs& args) {
 }
 
 std::vector<TensorType> infer_set_zero(const InferArgs& args) {
-  require_dtype(args, 0, DType::f32, "x");
+  if (args.inputs[0].dtype != DType::i32) require_dtype(args, 0, DType::f32, "x");
   return {args.inputs[0]};
 }
 
@@ -111,7 +111,8 @@ std::span<const OpDef> optimizer_ops() {
        .cost = cost_set_zero,
        .alias = must_overwrite({{0, 0}}),
        // The update before it has just read what it clears.
-       .timing = {.probes = set_zero_probes}},
+       .timing = {.probes = set_zero_probes},
+       .sparse_operand = SparseOperand{.rows = 0, .is_cleared = true}},
       {.name = "gradient_squares",
        .inputs = Inputs{"g", "scale"},
        .is_variadic = false,

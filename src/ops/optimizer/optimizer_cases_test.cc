@@ -40,10 +40,10 @@ OpCase sparse_case(const OpCase& plain) {
   sparse.name += "_sparse";
   for (size_t i = 0; i + kInputsBehindStates < sparse.inputs.size(); ++i)
     sparse.inputs[i].type.shape = shape;
-  std::vector<double> row_of(static_cast<size_t>(shape[0]), -1);
+  std::vector<double> row_of(static_cast<size_t>(shape[0]), 0);
   int64_t rows = 0;
   for (size_t row = row_of.size(); row > 0; row -= std::min<size_t>(row, 2))
-    row_of[row - 1] = static_cast<double>(rows++);
+    row_of[row - 1] = static_cast<double>(++rows);
   sparse.inputs[1].type.shape = {rows, shape[1]};
   sparse.inputs.back() = i32_values({shape[0]}, std::move(row_of));
   return sparse;

@@ -100,6 +100,7 @@ std::span<const CpuKernelDef> optimizer_cpu_kernels() {
   static const CpuKernelDef kernels[] = {
       {"accumulate", "simd:accumulate", "f32 f32 -> f32", always, no_scratch, create_accumulate},
       {"set_zero", "plain:set_zero", "f32 -> f32", always, no_scratch, create_set_zero},
+      {"set_zero", "plain:set_zero_i32", "i32 -> i32", always, no_scratch, create_set_zero},
       {"gradient_squares", "simd:sum_squares", "f32 f32 -> f32", always, squares_scratch,
        create_gradient_squares},
       {"global_norm", "plain:global_norm", "f32... -> f32 f32", always, no_scratch,

@@ -93,8 +93,8 @@ void step_with_whole_gradient(const RefArgs& args, RefFn step) {
   std::vector<double> whole(static_cast<size_t>(element_count(weight)), 0.0);
   for (int64_t row = 0; row < weight.shape[0]; ++row) {
     const auto from = static_cast<int64_t>(row_of[row]);
-    if (from >= 0)
-      std::copy_n(args.inputs[1].data + from * width, width, whole.data() + row * width);
+    if (from > 0)
+      std::copy_n(args.inputs[1].data + (from - 1) * width, width, whole.data() + row * width);
   }
   std::vector<RefTensor> inputs(args.inputs.begin(), args.inputs.end());
   inputs[1] = {{DType::f32, weight.shape}, whole.data()};

@@ -30,7 +30,7 @@ struct StepState {
 /// keyed by rng, i64[3] {seed, update, slot}, and the attribute `stream`. Its attributes are real
 /// numbers that must be given, and flags that are false where they are not.
 /// Where row_of, i32 (V), is given, w is (V, H) and g row-sparse, (N, H): the gradient of row v of
-/// w is row row_of[v] of g, and zeros where that is negative. The bits are those of the whole g.
+/// w is row row_of[v] - 1 of g, and zeros where row_of[v] is 0. The bits are those of the whole g.
 struct StepOp {
   std::string name;
   std::vector<StepState> states;

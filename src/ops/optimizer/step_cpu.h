@@ -220,7 +220,7 @@ class StepStorage {
     const int32_t* const row_of_each = row_of(launch);
     const auto at = [&](int64_t element) {
       const int64_t row = row_of_each[element / width_];
-      return row < 0 ? nullptr : rows + row * width_ + element % width_;
+      return row == 0 ? nullptr : rows + (row - 1) * width_ + element % width_;
     };
     if (begin % width_ + count <= width_) {
       const float* const in_row = at(begin);
@@ -338,7 +338,7 @@ template <class MakeFactors, class Range>
     const int32_t* const row_of = storage.row_of(launch);
     parallel_for(threads, count / width, 1 + kStepGrain / width, [&](int64_t first, int64_t last) {
       for (int64_t row = first; row < last; ++row) {
-        if (row_of[row] >= 0) step(row * width, (row + 1) * width);
+        if (row_of[row] > 0) step(row * width, (row + 1) * width);
       }
     });
   });
