@@ -90,6 +90,7 @@ LEFT_OUT = {
     "memory.h:*": "amounts are texts or int; of the machine's memory /proc and the module resource tell",
     "network.h:NetworkBuilder::state|NetworkBuilder::id_of|NetworkBuilder::check_layer|NetworkBuilder::tensor_of|Network::facts|Network::with_facts": "the library's own",
     "run.h:to_json": "metrics are dicts", "session.h:*::impl": "the library's own",
+    "session.h:Session::row_slots": "a source's arrays are there before a step",
     "solve.h:PlacementResult::*|parse_*|*_placement_csv": "values are dicts and lists, amounts int or text",
     "solve_remat.h:*::*|parse_*|RematEffort|RematParts": "values are dicts, amounts int or text",
     "types.h:is_*|to_string|dtype_of|element_*|byte_count|broadcast_shapes|strides_of|normalize_axis": "a type is its name and a tuple; numpy has the arithmetic",

@@ -76,6 +76,12 @@ std::string count_name(const std::string& weight) { return kGradientPrefix + wei
 
 RowSparseSums find_row_sparse_sums(const Graph& train, const Graph& update) {
   const Sums sums(train);
+  IdVector<ValueId, int> readers(train.values.size(), 0);
+  for (const Node& node : train.nodes) {
+    for (const ValueId id : node.inputs) {
+      if (id != kNone) ++readers[id];
+    }
+  }
   RowSparseSums found;
   std::set<std::string> whole;
   for (const Node& node : train.nodes) {
@@ -85,7 +91,7 @@ RowSparseSums find_row_sparse_sums(const Graph& train, const Graph& update) {
     const NodeId producer = train.value(node.inputs[1]).producer;
     const auto form =
         producer == kNone ? std::nullopt : sparse_form_of(train, train.node(producer));
-    if (form)
+    if (form && readers[node.inputs[1]] == 1)
       found[weight] += form->rows;
     else
       whole.insert(weight);
@@ -95,8 +101,8 @@ RowSparseSums find_row_sparse_sums(const Graph& train, const Graph& update) {
     const auto& [weight, rows] = each;
     const ValueId sum = update.find(kGradientPrefix + weight);
     // A weight that is called as the states beside the rows would be.
-    const bool is_taken = update.find(kGradientPrefix + (weight + ".row_of")) != kNone ||
-                          update.find(kGradientPrefix + (weight + ".count")) != kNone;
+    const bool is_taken =
+        update.find(row_of_name(weight)) != kNone || update.find(count_name(weight)) != kNone;
     return whole.contains(weight) || is_taken || sum == kNone || is_whole[sum] ||
            2 * rows > update.type(sum).shape[0];
   });

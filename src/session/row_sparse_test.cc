@@ -32,9 +32,13 @@ Network words(Read read, bool is_whole) {
             for (int64_t t = 0; read == Read::in_every_step && t < kLength; ++t) {
               const Tensor id = reshape(slice(ids, 1, t, t + 1), {b.rows()});
               const Tensor word = gather_rows(table, id);
-              x = t == 0 ? word : tanh(matmul(x, b.parameter("step." + std::to_string(t), {kWidth, kWidth}, InitRule::fan_in(kWidth))) + word);
+              x = t == 0 ? word
+                         : tanh(matmul(x, b.parameter("step." + std::to_string(t), {kWidth, kWidth},
+                                                      InitRule::fan_in(kWidth))) +
+                                word);
             }
-            if (is_whole) x = x + gather_rows(0.0 * table, reshape(slice(ids, 1, 0, 1), {b.rows()}));
+            if (is_whole)
+              x = x + gather_rows(0.0 * table, reshape(slice(ids, 1, 0, 1), {b.rows()}));
             b.minimize(cross_entropy(b, linear(b, "out", x, 3), b.input("label", {}, DType::i32)));
           }};
 }
