@@ -111,7 +111,7 @@ class Hints(Case):
         found = self.apply_all(40144896, model="roberta-tiny", max_seq_length=16, vocab_size=200, threads=1, optim="lamb",
                                two_pass_clip="true", multi_sample_dropout=3)
         self.assertIn("--two_pass_clip false", found)
-        found = self.apply_all(42594304, model="albert-tiny", max_seq_length=7, vocab_size=3001, train_batch_size=64, threads=1,
+        found = self.apply_all(41299968, model="albert-tiny", max_seq_length=7, vocab_size=3001, train_batch_size=64, threads=1,
                                max_grad_norm=0)
         self.assertIn("--optim_bits 8", found)
 
