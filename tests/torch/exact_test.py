@@ -400,7 +400,7 @@ class Exact(unittest.TestCase):
                 snug.torch.backend(**words)
         with self.assertRaisesRegex(snug.Error, "LBFGS.*cannot be counted"):
             snug.torch.plan(model, torch.ones(2, 4), loss=lambda result: result.sum(), optimizer=torch.optim.LBFGS(model.parameters()))
-        with self.assertRaisesRegex(snug.DoesNotFit, "does not hold the update: parameters, gradients and what else is resident are"):
+        with self.assertRaisesRegex(snug.DoesNotFit, "does not hold the update: parameters, gradients, results and what else is resident are"):
             snug.torch.plan(model, torch.ones(2, 4), memory=8, resident_bytes=0)
         for optimizer in ("AdamW", torch.optim.AdamW):
             with self.assertRaisesRegex(snug.Error, "optimizer.*no param_groups"):

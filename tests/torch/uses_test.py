@@ -3,6 +3,7 @@
     python tests/torch/uses_test.py     in an environment as for exact_test.py
 """
 import copy
+import gc
 import pickle
 import threading
 import time
@@ -228,6 +229,46 @@ class Uses(unittest.TestCase):
         self.refused(printed, r"uses_test\.py\", line \d+\)\] calls aten._print.default.*for an effect\nhint: leave it out")
         table = nn.EmbeddingBag(100, 16, sparse=True, device=DEVICE)
         self.refused(lambda layer, x: layer(table(x.abs().long())).sum(), "layout torch.sparse_coo.*\nhint: .*sparse=False")
+
+    def test_results_at_the_update(self):
+        """Who called the model has its results while the optimizer steps, and no more is in memory then than planned."""
+        torch.manual_seed(0)
+        model, x = nn.Linear(256, 2048).to(DEVICE), torch.randn(64, 256, device=DEVICE)
+
+        def whole(x):
+            logits = model(x)
+            return logits.square().mean(), logits
+
+        for kind in (torch.optim.AdamW, torch.optim.SGD):
+            for grads in ("accumulate", "none"):
+                torch._dynamo.reset()
+                model.zero_grad()
+                optimizer = kind(model.parameters(), lr=0.01)
+                backend = snug.torch.backend("1GiB", optimizer=optimizer, grads=grads)
+                run = torch.compile(whole, backend=backend)
+
+                def step():
+                    optimizer.zero_grad(set_to_none=grads == "none")
+                    results = run(x)
+                    results[0].backward()
+                    optimizer.step()
+                    return results
+
+                step()
+                step()
+                if grads == "none":
+                    model.zero_grad()
+                gc.collect()
+                with snug.torch.measure() as measured:
+                    step()
+                (plan,) = backend.plans
+                resident = plan.resident.total
+                others = measured.start_bytes - resident  # other tests leave tensors
+                self.assertGreaterEqual(others, 0)
+                self.assertLessEqual(measured.peak_bytes - others, plan.peak_bytes)
+                if kind is torch.optim.AdamW:
+                    self.assertEqual(plan.peak_bytes, plan.update_peak_bytes)
+                    self.assertGreater(measured.peak_bytes - others, 0.99 * plan.peak_bytes)
 
     def test_a_rate_that_is_a_tensor(self):
         model, _ = made(lambda layer, x: layer(x))

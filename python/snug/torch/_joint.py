@@ -175,6 +175,10 @@ class Joint:
         """The storage that a view lies in; itself where it is none."""
         return self.storages.get(name, {}).get("view_of", name)
 
+    def result_bytes(self) -> int:
+        """Of the forward outputs that ops make: others are resident."""
+        return sum(self.storages[name]["bytes"] for name in {self.base_of(name) for name in self._counted(self.forward_outputs)} - set(self.resident))
+
     def _hold(self, names: list[str]) -> None:
         """Who calls has the forward outputs: forgotten and made again, they would be there twice."""
         if self.is_plain:

@@ -129,7 +129,9 @@ def with_bases(problem: dict[str, Any], base: int, tangents: int, allowance: All
 
 def beside(backend: Any, joint: Joint, args: Sequence[Any], device: torch.device) -> tuple[Resident, int]:
     """What a graph has in memory beside what its ops make: what is resident, and the bytes of its tangents."""
-    resident = count_resident(args, backend.optimizer, backend.resident_bytes, backend.grads, device)
+    # Where a step has several graphs, most results are what the next one reads, and gone behind its backward part.
+    results = joint.result_bytes() if backend.graphs == "one" else 0
+    resident = count_resident(args, backend.optimizer, backend.resident_bytes, backend.grads, device, results)
     return resident, sum(each.meta["val"].untyped_storage().nbytes() for each in joint.tangents)
 
 
@@ -154,7 +156,7 @@ def plan_region(backend: Any, joint: Joint, args: Sequence[Any], device: torch.d
     if resident.update_peak > memory:
         peak = max(resident.update_peak, smallest_report(problem, backend.effort)["peak_bytes"])
         has_step = backend.optimizer is not None
-        parts = f"parameters, gradients, states and what {type(backend.optimizer).__name__}.step takes" if has_step else "parameters, gradients and what else is resident"
+        parts = f"parameters, gradients, states, results and what {type(backend.optimizer).__name__}.step takes" if has_step else "parameters, gradients, results and what else is resident"
         raise refusal(peak, f"{shown(memory)} does not hold the update: {parts} are {shown(resident.update_peak)}",
                       f"memory={peak} fits" + (", or an optimizer with smaller states, or foreach=False" if has_step else ""))
     try:

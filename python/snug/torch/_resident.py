@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,6 +64,8 @@ class _Counter(TorchDispatchMode):
         for each in torch.utils._pytree.tree_leaves(result):
             if isinstance(each, torch.Tensor) and each.device.type == self.device.type:
                 self._add(each.untyped_storage())
+        if self.device.type == "cpu":
+            self.peak = max(self.peak, self.now + _bytes_of_numbers(args))
         return result
 
     def _add(self, storage: Any) -> None:
@@ -76,6 +78,13 @@ class _Counter(TorchDispatchMode):
 
     def _drop(self, key: int) -> None:
         self.now -= self._known.pop(key, 0)
+
+
+def _bytes_of_numbers(args: Sequence[Any]) -> int:
+    """Of what an op on the CPU makes of a number of Python's: a tensor of 8 bytes, and one of the type of the tensor that it goes with."""
+    if not any(isinstance(each, (int, float)) for each in args):
+        return 0
+    return 8 + max((each.element_size() for each in torch.utils._pytree.tree_leaves(args) if isinstance(each, torch.Tensor)), default=0)
 
 
 def update_bytes(optimizer: torch.optim.Optimizer, device: torch.device) -> Update:
@@ -167,19 +176,21 @@ class Resident:
     update_scratch: int = 0
     #: Of one gradient for every parameter that is trained.
     new_gradients: int = 0
+    #: Of what the model returned, which who called it has when the optimizer steps.
+    results: int = 0
 
     @property
     def update_peak(self) -> int:
-        """At the optimizer's step: all that is resident, gradients among it, and what the step takes."""
-        return self.total + self.new_gradients - self.gradients + self.update_scratch
+        """At the optimizer's step: all that is resident, gradients among it, the model's results, and what the step takes."""
+        return self.total + self.new_gradients - self.gradients + self.results + self.update_scratch
 
     @property
     def total(self) -> int:
         return self.parameters + self.buffers_and_inputs + self.gradients + self.states + self.libraries + self.other + self.buckets
 
 
-def count_resident(inputs: Iterable[Any], optimizer: torch.optim.Optimizer | None, resident_bytes: int, grads: str, device: torch.device) -> Resident:
-    """`inputs`: of the graph, parameters and buffers among them. `grads`: "accumulate" counts `.grad` of every parameter that
+def count_resident(inputs: Iterable[Any], optimizer: torch.optim.Optimizer | None, resident_bytes: int, grads: str, device: torch.device, results: int) -> Resident:
+    """`inputs`: of the graph, parameters and buffers among them. `results`: bytes of the model's results that are there at the optimizer's step. `grads`: "accumulate" counts `.grad` of every parameter that
     is trained beside what the backward part makes; "none" those alone that backward parts of other graphs may have made."""
     inputs = list(inputs)
     trained = [each for each in (*inputs, *parameters_of(optimizer)) if isinstance(each, torch.Tensor) and each.requires_grad and each.is_leaf]
@@ -190,4 +201,4 @@ def count_resident(inputs: Iterable[Any], optimizer: torch.optim.Optimizer | Non
     there = sum(count for key, count in new.items() if grads == "accumulate" or key not in mine)
     update = update_bytes(optimizer, device) if optimizer is not None else Update()
     return Resident(sum(parameters.values()), sum(others.values()), there, update.states,
-                    library_bytes(device), resident_bytes, bucket_bytes(), update.scratch, sum(new.values()))
+                    library_bytes(device), resident_bytes, bucket_bytes(), update.scratch, sum(new.values()), results)
