@@ -110,6 +110,26 @@ class Uses(unittest.TestCase):
                     run(wrong)
         run(x).backward()
 
+    def test_statistics_in_other_types(self):
+        """Kernels of the CPU keep those of 16-bit numbers in the type of the weights, and write running ones in that of the buffers."""
+        def normed(*layers):
+            def function(layer, x):
+                with torch.autocast(DEVICE, torch.bfloat16):
+                    y = layer(x).reshape(8, 16, 2, 2)
+                    for each in layers:
+                        y = torch.tanh(each(y))
+                return y.float().square().mean()
+
+            return function
+
+        for layers in ((nn.BatchNorm2d(16), nn.GroupNorm(4, 16), nn.InstanceNorm2d(16, affine=True)), (nn.LayerNorm([16, 2, 2]), nn.BatchNorm2d(16).eval()),
+                       (nn.BatchNorm2d(16).bfloat16(), nn.GroupNorm(4, 16).bfloat16(), nn.InstanceNorm2d(16, affine=True, track_running_stats=True).bfloat16())):
+            model, x = made(normed(*layers))
+            model.norms = nn.ModuleList(layers).to(DEVICE)
+            self.check(model, x)
+            plan = snug.torch.plan(model, x, resident_bytes=0)
+            self.assertEqual(plan.estimated, [])
+
     def train(self, model, x, numbers, backend, **more):
         """The gradients of calls with so many numbers, and the plans."""
         torch._dynamo.reset()

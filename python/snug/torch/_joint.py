@@ -14,7 +14,7 @@ import torch
 from torch.fx import Graph, Node
 
 from .._errors import Error
-from ._marks import must_be_saved
+from ._marks import must_be_saved, value_of
 
 
 class Price(NamedTuple):
@@ -25,6 +25,8 @@ class Price(NamedTuple):
     scratch: int = 0
     #: Of the storage of each result as the op really makes it; None where that is not known.
     storages: tuple[int, ...] | None = None
+    #: Their types, such as "float32".
+    types: tuple[str, ...] = ()
 
 
 HOST_NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool, int, float, bool)
@@ -144,6 +146,7 @@ class Joint:
         self.tangents: list[Node] = []  # all of them
         self._unlisted: list[Node] = []  # tangents whose place in the list has not come
         self._kept_alive: list[Any] = []  # storages are told apart by address
+        self._put_right: set[Node] = set()  # nodes whose tensors without memory had another type than kernels make
         for node in graph.nodes:
             if node.op == "placeholder" and node.name.startswith("tangents"):
                 self.tangents.append(node)
@@ -225,6 +228,8 @@ class Joint:
     def _add_op(self, node: Node) -> None:
         if any(each in self.of_tangents for each in node.all_input_nodes):
             self.of_tangents.add(node)
+        if any(each in self._put_right for each in node.all_input_nodes) and not is_assertion(node):
+            self._trace_again(node)
         if node.target is operator.getitem and _is_checked_in_order(node.args[0]):
             self.names[node] = self.names[node.args[0]]
             return
@@ -295,6 +300,7 @@ class Joint:
             more["scratch_bytes"] = price.scratch
         if price.storages is not None:
             self._correct(node, price.storages)
+            self._correct_types(node, price.types)
         self.ops.append({"id": node.name, "phase": self._phase(node), "cost": price.cost, "inputs": inputs, "outputs": outputs, **more})
 
     def _correct(self, node: Node, storages: tuple[int, ...]) -> None:
@@ -305,6 +311,28 @@ class Joint:
             if self.maker.get(name) == (node, number):
                 self.storages[name]["bytes"] = count
         node.meta["storage_bytes"] = storages
+
+    def _correct_types(self, node: Node, types: tuple[str, ...]) -> None:
+        """Kernels of the CPU keep statistics of 16-bit numbers in the type of the weights, say, where PyTorch's tensors without memory have that of the numbers."""
+        made = list(tensors(node))
+        numbers = [i for i, each in enumerate(made) if each is not None]
+        for number, name in zip(numbers, types):
+            each, kind = made[number], getattr(torch, name)
+            if each is None or each.dtype == kind or self.maker.get(_name_of(node, number)) != (node, number):
+                continue
+            with torch._guards.detect_fake_mode([each]):
+                made[number] = right = torch.empty_strided(each.shape, each.stride(), dtype=kind, device=each.device)
+            self.root[self._key(right)] = _name_of(node, number)
+            self._put_right.add(node)
+        if node in self._put_right:
+            node.meta["val"] = type(node.meta["val"])(made) if isinstance(node.meta["val"], (tuple, list)) else made[0]
+
+    def _trace_again(self, node: Node) -> None:
+        """Of a node that reads what is put right: what it makes, if that is something else than before."""
+        before, now = node.meta.get("val"), value_of(node)
+        if [_kind_of(each) for each in torch.utils._pytree.tree_leaves(before)] != [_kind_of(each) for each in torch.utils._pytree.tree_leaves(now)]:
+            node.meta["val"] = now
+            self._put_right.add(node)
 
     def _phase(self, node: Node) -> str:
         """The boundary lies in front of the first op of the backward part, which may be one that is made again there for the first that reads a tangent."""
@@ -323,6 +351,10 @@ class Joint:
             self.nodes[node.name] = node
             self.ops.append({"id": node.name, "phase": "backward", "cost": 0, "inputs": [], "outputs": self.names[node], "recompute": False})
         self._unlisted = []
+
+
+def _kind_of(value: Any) -> Any:
+    return (value.dtype, value.shape, value.stride()) if isinstance(value, torch.Tensor) else value
 
 
 def _name_of(node: Node, number: int) -> str:

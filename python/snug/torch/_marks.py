@@ -42,7 +42,7 @@ def make_again(graph: Graph, num_forward_outputs: int, draws: Any) -> None:
                 if each in marked:
                     node.replace_input_with(each, _copy(graph, each, marked, copies, node))
             if _storages(node) & hidden:
-                node.meta["val"] = _value(node)  # a view, now of a copy
+                node.meta["val"] = value_of(node)  # a view, now of a copy
     for node in marked:
         for each in (node, *node.users):
             if each not in behind and each.op == "call_function" and not _tag(each):
@@ -100,12 +100,12 @@ def _copy(graph: Graph, node: Node, marked: dict[Node, None], copies: dict[Node,
                 _copy(graph, each, marked, copies, reader)
         with graph.inserting_before(reader):
             made = graph.node_copy(node, lambda each: copies.get(each, each))
-        made.meta = {**{key: value for key, value in node.meta.items() if key not in ("val", "tensor_meta")}, "val": _value(made), "partitioner_tag": "must_be_in_backward"}
+        made.meta = {**{key: value for key, value in node.meta.items() if key not in ("val", "tensor_meta")}, "val": value_of(made), "partitioner_tag": "must_be_in_backward"}
         copies[node] = made
     return copies[node]
 
 
-def _value(node: Node) -> Any:
+def value_of(node: Node) -> Any:
     """What the node makes, without memory, in storages of its own."""
     args, words = torch.fx.map_arg((node.args, node.kwargs), lambda each: each.meta["val"])
     mode = torch._guards.detect_fake_mode(torch.utils._pytree.tree_leaves((args, words)))

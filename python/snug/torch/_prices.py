@@ -108,7 +108,8 @@ class Prices:
     def _read(self) -> dict[str, Price | None]:
         try:
             with open(self.path, encoding="utf-8") as file:
-                return {str(key): None if value is None else Price(float(value[0]), int(value[1]), tuple(map(int, value[2]))) for key, value in json.load(file).items()}
+                return {str(key): None if value is None else Price(float(value[0]), int(value[1]), tuple(map(int, value[2])), tuple(map(str, value[3])))
+                        for key, value in json.load(file).items() if value is None or len(value) == 4}  # older versions wrote no types
         except (OSError, ValueError, AttributeError, TypeError, IndexError):
             return {}
 
@@ -121,9 +122,10 @@ class Prices:
             try:
                 operands, words = _operands(node, values, self.device)
                 result = run()
-                storages = tuple(each.untyped_storage().nbytes() for each in torch.utils._pytree.tree_leaves(result) if isinstance(each, torch.Tensor))
-                del result
-                return Price(round(self._seconds(run) * 1000, 6), self._scratch(run), storages)
+                made = [each for each in torch.utils._pytree.tree_leaves(result) if isinstance(each, torch.Tensor)]
+                storages, types = tuple(each.untyped_storage().nbytes() for each in made), tuple(str(each.dtype).removeprefix("torch.") for each in made)
+                del result, made
+                return Price(round(self._seconds(run) * 1000, 6), self._scratch(run), storages, types)
             except Error:  # of the profiler
                 raise
             except Exception:  # noqa: BLE001: made-up operands may be no valid ones, whatever the op says
