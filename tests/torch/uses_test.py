@@ -235,10 +235,29 @@ class Uses(unittest.TestCase):
             return F.multi_head_attention_forward(layer(x), x, x, 16, 4 if bool((x == 0).all()) else 2, None, None, None, None, False, 0.0, layer.weight, layer.bias)[0].sum()
 
         here = r"uses_test\.py\", line \d+"
-        self.refused(number, "number of the host.*_local_scalar_dense.*" + here + "(?s:.*)hint: leave out .item")
+        self.refused(number, f"more than one graph.*item.*{here}.*: Dynamo does not(?s:.*)hint: .*several")
         self.refused(branch, f"more than one graph.*ata-dependent branching.*{here}.*: Detected")
-        self.refused(rows, "as many rows as its numbers say.*nonzero.*" + here)
-        self.refused(heads, f"more than one graph.*ata-dependent.*{here}")
+        self.refused(rows, f"more than one graph.*ynamic shape operator.*{here}(?s:.*)hint: .*several")
+        self.refused(heads, f"more than one graph.*item.*{here}")
+        # With fullgraph=True, both are in the graph.
+        for function, text in ((number, "number of the host.*_local_scalar_dense.*" + here + "(?s:.*)hint: leave out .item"), (rows, "as many rows as its numbers say.*nonzero.*" + here)):
+            model, x = made(function)
+            with self.assertRaisesRegex(snug.Error, text):
+                torch.compile(model, backend=snug.torch.backend("1MiB", resident_bytes=0), fullgraph=True)(x)
+
+    def test_what_is_planned_is_the_graph_that_trains(self):
+        """A number that a graph made of itself breaks it, but for fullgraph=True."""
+        def span(layer, x):
+            y = torch.tanh(layer(x))
+            width = torch.tensor(min(len(x), 8)).item()
+            return y[:, 8 - width:].square().mean()
+
+        self.refused(span, "more than one graph.*item(?s:.*)hint: .*several")
+        model, x = made(span)
+        wanted = gradients_of(model, "aot_eager", x)
+        backend = snug.torch.backend("1MiB", resident_bytes=0, graphs="several")
+        self.assertTrue(equal(wanted, gradients_of(model, backend, x)))
+        self.assertGreater(len(backend.plans), 1)
 
     def test_refusals_name_the_op(self):
         def printed(layer, x):

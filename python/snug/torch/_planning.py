@@ -102,7 +102,9 @@ def _of_one_graph(model: Callable[..., Any], batch: Any, backend: Backend, loss:
 
     torch._dynamo.reset()
     try:
-        call(torch.compile(model if loss is None else whole, backend=compile_graph, fullgraph=True, dynamic=False), batch)
+        # With fullgraph=True, Dynamo captures numbers and sizes that it breaks graphs at without: the graph would be another than the backend gets.
+        with torch._dynamo.error_on_graph_break(True):
+            call(torch.compile(whole, backend=compile_graph, dynamic=False), batch)
     except (torch._dynamo.exc.Unsupported, torch._dynamo.exc.UserError) as error:
         said = re.search("Developer debug context: (.*)", str(error))
         does_not_bind = str(error).startswith("failed to bind arguments")  # so says PyTorch 2.11
