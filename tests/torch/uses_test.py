@@ -130,6 +130,14 @@ class Uses(unittest.TestCase):
             plan = snug.torch.plan(model, x, resident_bytes=0)
             self.assertEqual(plan.estimated, [])
 
+    def test_views_of_storages_that_are_larger(self):
+        """On the CPU, the gradient of unfold lies in a storage that had all its blocks."""
+        def blocks(layer, x):
+            y = torch.tanh(layer(x)).reshape(4, 16, 8, 1)
+            return F.unfold(y, [3, 1], padding=[1, 0]).sin().reshape(4, 16, 24).square().mean()
+
+        self.check(*made(blocks))
+
     def train(self, model, x, numbers, backend, **more):
         """The gradients of calls with so many numbers, and the plans."""
         torch._dynamo.reset()

@@ -265,6 +265,9 @@ class Joint:
         self.storages.update(made)
         self.nodes[node.name] = node
         if views:
+            bases = [self.storages.get(self.base_of(name)) for name in views]
+            if None not in bases:
+                node.meta["storage_bytes"] = tuple(base["bytes"] for base in bases if base is not None)  # as they were put right where they are made
             self.ops.append({"id": node.name, "phase": self._phase(node), "cost": 0, "inputs": inputs, "outputs": views})
         else:
             self._list_op(node, inputs, self.names[node])
