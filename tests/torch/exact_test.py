@@ -412,7 +412,8 @@ class Exact(unittest.TestCase):
             snug.torch.plan(model, torch.ones(2, 4), resident_bytes=0, differentiate="loss")
         with self.assertRaisesRegex(snug.Error, "differentiate.*no result of one number"):
             torch.compile(model, backend=snug.torch.backend("1GiB", resident_bytes=0, differentiate="loss"))(torch.ones(2, 4))
-        for batch, text in ((None, "must be Tensor, not NoneType"), ({"y": 1}, "missing required positional argument"), ("text", "must be Tensor, not str")):
+        for batch, text in ((None, "must be Tensor, not NoneType"), ({"y": 1}, "missing required positional argument"), ("text", "must be Tensor, not str"),
+                            (torch.ones(2, 5), "a and b must have same reduction dim")):
             with self.assertRaisesRegex(snug.Error, f"cannot be called with this batch.*{text}"):
                 snug.torch.plan(model, batch, resident_bytes=0)
         with self.assertRaisesRegex(snug.Error, "no gradient"):

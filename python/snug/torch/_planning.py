@@ -105,11 +105,14 @@ def _of_one_graph(model: Callable[..., Any], batch: Any, backend: Backend, loss:
         # With fullgraph=True, Dynamo captures numbers and sizes that it breaks graphs at without: the graph would be another than the backend gets.
         with torch._dynamo.error_on_graph_break(True):
             call(torch.compile(whole, backend=compile_graph, dynamic=False), batch)
+    except torch._dynamo.exc.TorchRuntimeError as error:  # of an op, for tensors without memory of these shapes
+        said = re.search(r"got (\w+\(.*)", str(error))
+        raise _not_callable(str(error).split("\n", 1)[0] if said is None else said[1], str(error)) from error
     except (torch._dynamo.exc.Unsupported, torch._dynamo.exc.UserError) as error:
         said = re.search("Developer debug context: (.*)", str(error))
         does_not_bind = str(error).startswith("failed to bind arguments")  # so says PyTorch 2.11
         if said is not None and (does_not_bind or str(error).startswith(("Observed exception", "TypeError when"))):
-            raise Error("bad_config", "model", f"cannot be called with this batch: {error.__cause__ if does_not_bind else said[1]}", "a dict, a tuple or one argument, as the model takes them; loss= is a function of its result") from error
+            raise _not_callable(str(error.__cause__) if does_not_bind else said[1], str(error)) from error
         raise Error("unsupported", "model", f"is more than one graph to torch.compile: {_break_in(str(error))}",
                     'train it with backend(graphs="several"), which needs no plan before, or remove the break') from error
     except Exception:
@@ -120,6 +123,12 @@ def _of_one_graph(model: Callable[..., Any], batch: Any, backend: Backend, loss:
     if not found or found[0] is None:
         raise Error("bad_config", "model", "has no gradient for this batch", "call model.train(), let a parameter require a gradient")
     return found[0]
+
+
+def _not_callable(why: str, said: str) -> Error:
+    place = "".join(f" ({each})" for each in place_in(said) if __file__ not in each)
+    return Error("bad_config", "model", f"cannot be called with this batch where torch.compile traces it{place}: {why}",
+                 'a dict, a tuple or one argument, as the model takes them; loss= is a function of its result; what runs in eager mode alone trains with backend(graphs="several")')
 
 
 def _break_in(said: str) -> str:
