@@ -317,6 +317,26 @@ class Uses(unittest.TestCase):
                     self.assertEqual(plan.peak_bytes, plan.update_peak_bytes)
                     self.assertGreater(measured.peak_bytes - others, 0.99 * plan.peak_bytes)
 
+    def test_a_view_that_is_returned_of_what_was_written_to(self):
+        """Where AOTAutograd traces it behind the backward part, it is a result of the forward part."""
+        def whole(x):
+            y = layer(x)
+            y.mul_(x)
+            return y.sin().mean(), y, y.view(-1)
+
+        torch.manual_seed(0)
+        layer, x = nn.Linear(16, 16).to(DEVICE), torch.randn(32, 16, device=DEVICE)
+        found = []
+        for backend in ("aot_eager", snug.torch.backend("1MiB", resident_bytes=0), snug.torch.backend("1MiB", resident_bytes=0, mode="inductor")):
+            torch._dynamo.reset()
+            layer.zero_grad()
+            loss, y, view = torch.compile(whole, backend=backend)(x)
+            (loss + y.mean() + view.cos().mean()).backward()
+            found.append([loss, y, view, layer.weight.grad])
+        self.assertTrue(equal(found[0], found[1]))
+        for some, others in zip(found[0], found[2]):
+            torch.testing.assert_close(some, others)
+
     def test_a_rate_that_is_a_tensor(self):
         model, _ = made(lambda layer, x: layer(x))
         number, tensor = (snug.torch.backend("1MiB", optimizer=torch.optim.AdamW(model.parameters(), lr=lr)) for lr in (1e-3, torch.tensor(1e-3)))

@@ -15,7 +15,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 
 from .._errors import DoesNotFit, Error
 from ._dropout import OWN_OPS, take_apart
-from ._joint import Joint, Price, draws, list_writes_in_forward, place_in
+from ._joint import Joint, Price, draws, list_forward_part, place_in
 from ._marks import make_again
 from ._memory import shown
 from ._numbers import Numbers
@@ -78,7 +78,7 @@ def joint_of(module: GraphModule, num_forward_outputs: int, prices: Prices, coun
 
     module.graph.eliminate_dead_code()
     take_apart(module.graph)
-    list_writes_in_forward(module.graph)
+    list_forward_part(module.graph, num_forward_outputs)
     make_again(module.graph, num_forward_outputs, lambda node: draws(node) or OWN_OPS.get(node.target, False))
     module.recompile()
     joint = Joint(module.graph, num_forward_outputs, price, holds_tangents=True, own_ops=OWN_OPS)

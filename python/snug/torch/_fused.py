@@ -25,7 +25,7 @@ from .. import version
 from .._errors import DoesNotFit, Error
 from ._candidates import Candidates, Parts
 from ._compiled import Compiled, Held, boxed, device_of, held, there
-from ._joint import Joint, Price, draws, list_writes_in_forward
+from ._joint import Joint, Price, draws, list_forward_part
 from ._lowered import Reader, generate, guarded, seen_by
 from ._marks import make_again
 from ._measure import growth
@@ -78,7 +78,7 @@ def fused_joint(module: GraphModule, num_forward_outputs: int, prices: Prices) -
         return Price(FUSED * found.cost) if _is_fused(node) else found._replace(storages=None)
 
     module.graph.eliminate_dead_code()
-    list_writes_in_forward(module.graph)
+    list_forward_part(module.graph, num_forward_outputs)
     make_again(module.graph, num_forward_outputs, draws)
     module.recompile()
     joint = Joint(module.graph, num_forward_outputs, price, holds_tangents=True)

@@ -100,8 +100,8 @@ def written(node: Node) -> list[Any]:
     return [node.args[place] if place < len(node.args) else node.kwargs[name] for name, place in places.items()]
 
 
-def list_writes_in_forward(graph: Graph) -> None:
-    """What the forward part writes in place (running statistics) is traced behind the backward part: listed in front of it."""
+def list_forward_part(graph: Graph, num_forward_outputs: int) -> None:
+    """What the forward part writes in place (running statistics), and views that it returns of what it has written to, are traced behind the backward part: listed in front of it."""
     first = next((node for node in graph.nodes if "backward" in node.meta.get("partitioner_tag", "")), None)
     if first is None:
         return
@@ -115,8 +115,9 @@ def list_writes_in_forward(graph: Graph) -> None:
                 move(each)
             first.prepend(node)
 
+    results = torch.utils._pytree.tree_leaves(nodes[-1].args[0])[:num_forward_outputs]
     for node in nodes:
-        if node.op == "call_function" and node.meta.get("partitioner_tag") == "must_be_in_forward":
+        if node.op == "call_function" and (node.meta.get("partitioner_tag") == "must_be_in_forward" or node in results):
             move(node)
 
 
