@@ -337,6 +337,39 @@ class Uses(unittest.TestCase):
         for some, others in zip(found[0], found[2]):
             torch.testing.assert_close(some, others)
 
+    def test_graphs_that_garbage_holds_the_inputs_of(self):
+        """Dynamo leaves cycles behind that hold what a frame had: the step has ended all the same, and its graphs share the memory."""
+        class Part(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.first, self.second = nn.Linear(16, 64), nn.Linear(64, 16)
+
+            def forward(self, x):
+                y = self.first(x).sin()
+                torch._dynamo.graph_break()
+                return self.second(y) + x
+
+        torch.manual_seed(0)
+        torch._dynamo.reset()
+        model, x = nn.ModuleList(Part() for _ in range(3)).to(DEVICE), torch.randn(32, 16, device=DEVICE)
+
+        def whole(x):
+            for each in model:
+                x = each(x)
+            return x.square().mean()
+
+        backend = snug.torch.backend("1MiB", resident_bytes=0, graphs="several")
+        run = torch.compile(whole, backend=backend)
+        kept = []
+        gc.disable()
+        try:
+            for _ in range(3):
+                run(x).backward()
+                kept += [backend.is_learning, len(backend.order)]
+        finally:
+            gc.enable()
+        self.assertEqual(kept, [True, kept[1], False, kept[1], False, kept[1]])
+
     def test_a_rate_that_is_a_tensor(self):
         model, _ = made(lambda layer, x: layer(x))
         number, tensor = (snug.torch.backend("1MiB", optimizer=torch.optim.AdamW(model.parameters(), lr=lr)) for lr in (1e-3, torch.tensor(1e-3)))

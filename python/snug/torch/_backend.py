@@ -2,6 +2,7 @@
 """The backend of torch.compile: graphs come in, are planned within the bytes that are left for them, and run in the planned order."""
 from __future__ import annotations
 
+import gc
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -95,13 +96,18 @@ class Backend:
 
     def begin(self) -> None:
         """Before a graph runs: at the first of a step, all graphs of the step before are known."""
-        if self.is_learning and self.order and self.waiting_bytes() == 0:
+        if any(part.is_pending() for part in self.parts):
+            return  # what keeps nothing for its backward part is of this step, too
+        if self.is_learning and self.order and self.waiting_bytes():
+            gc.collect()  # Dynamo leaves cycles behind that hold what a frame had when it was compiled
+        if self.waiting_bytes():
+            return
+        if self.is_learning and self.order:
             shares = divide(self.memory, self.effort, [(part, part.plan) for part in self.order if part.plan is not None])
             self.is_learning = False
             for part in self.order:
                 part.share = shares.get(part)
-        if self.waiting_bytes() == 0:
-            self.order = []
+        self.order = []
 
 
 def _without(parts: Sequence[dict[int, int]], args: Sequence[Any]) -> dict[int, int]:

@@ -104,6 +104,7 @@ class Compiled:
         self.made_results: list[int] = []  # places of results that ops made: others are resident, such as a buffer that is assigned to
         self.saved_places: list[int] = []  # and where they stand among the results of the forward part
         self.saved: list[Held] = []
+        self.pending: list[list[Held]] = []  # where a step has several graphs, of each forward part whose backward part has not run: what it hands to that, and its results
         self.results: list[Held] = []  # of the forward part
         self.returned: list[Held] = []  # the same of all calls, while somebody has them; none where a step has several graphs
         self._args: Sequence[Any] | None = args  # while it is compiled
@@ -120,6 +121,11 @@ class Compiled:
     def waiting(self) -> dict[int, int]:
         """By storage: what the forward part has handed to a backward part that has not run."""
         return there(self.saved)
+
+    def is_pending(self) -> bool:
+        """Whether a backward part is to come; not where nobody has anything of its forward part any more."""
+        self.pending = [each for each in self.pending if there(each)]
+        return bool(self.pending)
 
     def held_results(self) -> dict[int, int]:
         """By storage: results that are still there, numbers aside."""
@@ -230,10 +236,12 @@ class Compiled:
             self.plan.measure_forward(watch.peak)
         else:
             results = self.forward(args)
-        self.saved += handed_on + [held(results[place]) for place in self.saved_places]
+        saved = handed_on + [held(results[place]) for place in self.saved_places]
+        self.saved += saved
         self._note_results([results[i] for i in self.made_results])
         if self.backend.graphs == "several":
             self.backend.order.append(self)
+            self.pending.append(saved + self.results)
         return results
 
     def _note_results(self, made: Sequence[torch.Tensor]) -> None:
@@ -242,6 +250,7 @@ class Compiled:
 
     def _run_backward(self, args: list[Any]) -> Any:
         assert self.plan is not None and self.backward is not None
+        del self.pending[-1:]  # none where it runs again, with retain_graph=True
         crossed = [held(each) for node, each in zip(self.backward.inputs, args) if node.name in self.let_go]
         if self.plan.measured_backward_bytes is not None:
             results = self.backward(args)

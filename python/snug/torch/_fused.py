@@ -248,17 +248,20 @@ class Fused(Compiled):
                          for part in (results[: self.num_results], results[self.num_results:]))
         crossing = {each.untyped_storage()._cdata: each for each in crossed}
         self.made += [held(each) for each in crossing.values()]
-        self.saved += handed_on + [held(each) for each in crossing.values()]
+        saved = handed_on + [held(each) for each in crossing.values()]
+        self.saved += saved
         self.watched = set(crossing) if is_watched else set()
         self._note_results(made)
         if self.backend.graphs == "several":
             self.backend.order.append(self)
+            self.pending.append(saved + self.results)
         return results
 
     def _run_backward(self, args: list[Any]) -> Any:
         if self._is_exact:
             return super()._run_backward(args)
         assert self.plan is not None and self.backward is not None
+        del self.pending[-1:]  # none where it runs again, with retain_graph=True
         results = {storage.cdata: count for storage, count in self.results if not storage.expired()}
         waiting = there(self.made)
         mine = {each.untyped_storage()._cdata: each for each in args if isinstance(each, torch.Tensor) and each.untyped_storage()._cdata in waiting}

@@ -194,7 +194,8 @@ def _report_that_hands_least(problem: dict[str, Any], memory: int, effort: str) 
     try:
         return solve.remat({**problem, "boundary": {**boundary, "between_bytes": between}}, memory=memory, effort=effort)
     except DoesNotFit:
-        return smallest_report(problem, effort)
+        report = smallest_report(problem, effort)
+        return report if report["peak_bytes"] <= memory else solve.remat(problem, memory=memory, effort=effort)  # with the proof
 
 
 def smallest_report(problem: dict[str, Any], effort: str) -> dict[str, Any]:
