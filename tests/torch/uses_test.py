@@ -277,6 +277,24 @@ class Uses(unittest.TestCase):
         table = nn.EmbeddingBag(100, 16, sparse=True, device=DEVICE)
         self.refused(lambda layer, x: layer(table(x.abs().long())).sum(), "layout torch.sparse_coo.*\nhint: .*sparse=False")
 
+    def test_nested_tensors_are_refused(self):
+        layer = nn.Linear(16, 16, device=DEVICE)
+        rows = torch.nested.nested_tensor([torch.ones(3, 16), torch.ones(5, 16)], layout=torch.jagged, device=DEVICE)
+
+        def whole(rows):
+            return layer(rows).values().square().mean()
+
+        for train in (lambda: snug.torch.plan(whole, (rows,), resident_bytes=0), lambda: torch.compile(whole, backend=snug.torch.backend("1MiB", resident_bytes=0))(rows)):
+            torch._dynamo.reset()
+            with self.assertRaisesRegex(snug.Error, "inputs.*nested tensor.*\nhint: .*values"):
+                train()
+
+    @unittest.skipIf(DEVICE == "cuda", "an op of the CPU")
+    def test_a_fused_lstm_is_refused(self):
+        model, x = nn.LSTM(16, 32), torch.ones(6, 4, 16)
+        with torch._dynamo.config.patch(allow_rnn=True), self.assertRaisesRegex(snug.Error, "mkldnn_rnn_layer.*under autograd alone.*\nhint: a loop of nn.LSTMCell"):
+            snug.torch.plan(model, x, loss=lambda result: result[0].square().mean(), resident_bytes=0)
+
     def test_results_at_the_update(self):
         """Who called the model has its results while the optimizer steps, and no more is in memory then than planned."""
         torch.manual_seed(0)

@@ -53,11 +53,16 @@ def refused_by_name() -> Iterator[None]:
                     "leave out .item(): what is another number at each call had better be a tensor") from error
     except DynamicOutputShapeException as error:
         raise Error("unsupported", "graph", f"has an op whose result has as many rows as its numbers say ({_op_and_place(error)})",
-                    "torch.where or a product with a mask in its place, or capture_dynamic_output_shape_ops off and graphs=\"several\"") from error
+                    "torch.where or a product with a mask in its place, also for x[mask] = y, whose gradient has such rows; or capture_dynamic_output_shape_ops off and graphs=\"several\"") from error
 
 
 def _op_and_place(error: Exception) -> str:
     return ", ".join([str(error).split("\n", 1)[0], *place_in(str(error))])
+
+
+def refuse_nested(args: Sequence[Any]) -> None:
+    if any(isinstance(each, torch.Tensor) and each.is_nested for each in args):
+        raise Error("unsupported", "inputs", "have a nested tensor, whose bytes lie in tensors of its own", "hand over its .values() and .offsets(), or rows that are padded")
 
 
 def device_of(args: Sequence[Any]) -> torch.device:
@@ -91,6 +96,7 @@ class Compiled:
 
     def __init__(self, backend: Backend, module: GraphModule, args: Sequence[Any], share: Allowance | None = None, numbers: Numbers | None = None) -> None:
         """Raises Constant where one of the numbers has to be."""
+        refuse_nested(args)
         self.backend = backend
         self.numbers = numbers or Numbers()
         self.plan: RegionPlan | None = None

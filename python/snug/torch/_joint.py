@@ -244,6 +244,8 @@ class Joint:
             if node.target is torch.ops.higher_order.with_effects:
                 raise refuse(node, f"calls {node.args[1]}, which is there for an effect", "leave it out of what is compiled, or print and log behind the step")
             raise refuse(node, "is no ATen op")
+        if node.target is torch.ops.aten.mkldnn_rnn_layer.default:
+            raise refuse(node, "makes what its backward op needs under autograd alone, so that no backend trains it", 'a loop of nn.LSTMCell; or torch._dynamo.config.allow_rnn off and graphs="several": it runs between two graphs then, in no plan')
         if getattr(node.target, "namespace", "") in ("_c10d_functional", "c10d"):
             raise refuse(node, "is a collective, whose partners on other ranks are not known here")
         if "backward" in node.meta.get("partitioner_tag", "") or node in self.of_tangents:
