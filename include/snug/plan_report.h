@@ -89,6 +89,9 @@ struct PlanReport {
   /// The part of these for a thread that reads the rows of the next batch while one is trained on;
   /// 0: the plan leaves none for it, and rows are read when they are needed.
   int64_t read_ahead_bytes = 0;
+  /// The part of them that holds the file of the rows instead, which is then read once; 0: it is
+  /// too large for what the plan leaves, or for 256 MiB.
+  int64_t held_rows_bytes = 0;
   int64_t resident_bytes = 0;  // weights, states, batch, gradients that live until a global clip
   /// All else. Activations also use the place of gradients that are not made yet: the arena is what
   /// the step needs beyond resident_bytes.

@@ -43,7 +43,8 @@ struct RunPlanRequest {
       0;                     // what the steps before training need at least (learning a vocabulary)
   bool trains = true;        // false: only evaluation
   bool reads_ahead = false;  // rows of the next batch, where the budget has bytes left for it
-  bool has_16_bits = false;  // mixed precision
+  int64_t row_file_bytes = 0;        // held in memory instead, where it has as many left; 0: never
+  bool has_16_bits = false;          // mixed precision
   bool has_coded_weights = false;    // trained weights in fewer bits
   bool has_coded_frozen = false;     // frozen ones
   const SavedPlan* saved = nullptr;  // replayed; then micro_batch is its own

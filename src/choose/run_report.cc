@@ -41,19 +41,26 @@ int64_t read_ahead_bytes(const RunPlanRequest& request, const BatchSplit& split,
   return round_up(kThreadBytes + 2 * micro_batches * inputs, kPageBytes);
 }
 
+// What brings rows sooner takes what the plan leaves: no plan is chosen for it. Returns its bytes.
+int64_t fill_rows(const RunPlanRequest& request, const BatchSplit& split, const RunPlan& run,
+                  PlanReport& report) {
+  constexpr int64_t kMostHeld = 256 << 20;
+  if (!request.trains) return 0;
+  const int64_t left = request.budget_bytes - report.process_bytes - report.resident_bytes -
+                       round_up(report.arena_bytes, kPageBytes);
+  const int64_t file_bytes = round_up(request.row_file_bytes, kPageBytes);
+  if (file_bytes > 0 && file_bytes <= std::min(left, kMostHeld))
+    return report.held_rows_bytes = file_bytes;
+  const int64_t ahead = request.reads_ahead ? read_ahead_bytes(request, split, run) : 0;
+  return report.read_ahead_bytes = ahead <= left ? ahead : 0;
+}
+
 void fill_bytes(const RunPlanRequest& request, const BatchSplit& split, const RunPlan& run,
                 PlanReport& report) {
   report.resident_bytes = run.residents.total_bytes() + run.gradient_bytes;
   report.arena_bytes = reported_arena_bytes(run, run.arena_bytes);
   report.process_bytes = request.process_bytes;
-  // It is never what a plan is chosen for: it takes what the plan leaves.
-  const int64_t left = request.budget_bytes - request.process_bytes - report.resident_bytes -
-                       round_up(report.arena_bytes, kPageBytes);
-  if (request.reads_ahead && request.trains) {
-    const int64_t bytes = read_ahead_bytes(request, split, run);
-    if (bytes <= left) report.read_ahead_bytes = bytes;
-  }
-  report.process_bytes += report.read_ahead_bytes;
+  report.process_bytes += fill_rows(request, split, run, report);
   report.planned_peak_bytes = std::max(
       report.process_bytes + report.resident_bytes + round_up(report.arena_bytes, kPageBytes),
       request.startup_bytes);
@@ -153,8 +160,9 @@ std::vector<MemoryComponent> components_of(const RunPlan& run, const PlanReport&
   }
   if (run.gradient_bytes > 0) sums["gradients"] += run.gradient_bytes;
   sums["activations (arena)"] = reported_arena_bytes(run, run.arena_bytes);
-  if (report.process_bytes > 0) sums["process"] = report.process_bytes - report.read_ahead_bytes;
-  if (report.read_ahead_bytes > 0) sums["rows read ahead"] = report.read_ahead_bytes;
+  const int64_t of_rows = report.read_ahead_bytes + report.held_rows_bytes;
+  if (report.process_bytes > 0) sums["process"] = report.process_bytes - of_rows;
+  if (of_rows > 0) sums[report.held_rows_bytes > 0 ? "rows" : "rows read ahead"] = of_rows;
   std::vector<MemoryComponent> parts;
   for (const auto& [name, bytes] : sums) parts.push_back({name, bytes});
   std::stable_sort(parts.begin(), parts.end(),

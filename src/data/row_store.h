@@ -57,6 +57,11 @@ class RowStore {
   [[nodiscard]] virtual std::string name(int64_t) const { return {}; }
   /// Lengths in tokens; 1 for an image.
   virtual void read_lengths(std::span<const int64_t> rows, std::span<int32_t> lengths) const = 0;
+  /// What hold_in_memory() takes; 0: it holds nothing.
+  [[nodiscard]] virtual int64_t file_bytes() const { return 0; }
+  /// Reads the file of the rows once, so that none is asked of the system again. Throws Error{io}
+  /// and Error{bad_data} as reading does. Not while another thread reads.
+  virtual void hold_in_memory() const {}
   /// Fills the buffers; allocates nothing. Throws Error{bad_data} or Error{io} where a file no
   /// longer holds what was opened.
   virtual void fill(const MicroBatch& batch, const BatchBuffers& buffers) const = 0;

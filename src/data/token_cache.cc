@@ -7,6 +7,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <utility>
 
 #include "base/check.h"
@@ -40,19 +41,25 @@ struct TokenCache::State {
   uint64_t content_hash = 0;
   uint64_t most_column_bytes = 0;
   std::atomic<int64_t> touched_bytes{0};
+  std::vector<std::byte> held;  // the whole file; empty: it is read
 
   State() = default;
   State(const State&) = delete;
   State& operator=(const State&) = delete;
 
   void read_at(uint64_t offset, std::span<std::byte> bytes) {
+    if (!held.empty()) {
+      SNUG_CHECK(offset <= held.size() && bytes.size() <= held.size() - offset, "beyond the file");
+      std::memcpy(bytes.data(), held.data() + offset, bytes.size());
+      return;
+    }
     const auto wanted = static_cast<int64_t>(bytes.size());
     if (file.read_some_at(static_cast<int64_t>(offset), bytes.data(), wanted) != wanted)
       throw damaged(path, "it ends too early");
   }
 
   void release_behind(int64_t bytes) {
-    if (static_cast<int64_t>(index_offset) < kReleaseBytes) return;
+    if (!held.empty() || static_cast<int64_t>(index_offset) < kReleaseBytes) return;
     const int64_t touched =
         bytes + static_cast<int64_t>(kChunkBytes);  // a read touches a page or two
     if (touched_bytes.fetch_add(touched, std::memory_order_relaxed) + touched < kReleaseBytes)
@@ -211,6 +218,19 @@ int64_t TokenCache::most_values() const {
   return static_cast<int64_t>(state_->most_column_bytes / sizeof(uint32_t));
 }
 
+// As it was when it was opened and checked.
+int64_t TokenCache::file_bytes() const {
+  const CacheHeader& header = state_->header;
+  return static_cast<int64_t>(state_->index_offset + header.rows * sizeof(IndexRecord) +
+                              header.metadata_bytes);
+}
+
+void TokenCache::hold_in_memory() const {
+  std::vector<std::byte> bytes(static_cast<size_t>(file_bytes()));
+  state_->read_at(0, bytes);
+  state_->held = std::move(bytes);
+}
+
 std::optional<size_t> TokenCache::find_column(std::string_view name) const {
   const std::vector<ColumnSpec>& columns = state_->metadata.columns;
   for (size_t i = 0; i < columns.size(); ++i) {
@@ -301,7 +321,7 @@ class ColumnWords {
   uint64_t offset_;
   uint64_t left_;
   Read read_;
-  std::array<uint32_t, kChunkBytes / sizeof(uint32_t)> buffer_{};
+  std::array<uint32_t, kChunkBytes / sizeof(uint32_t)> buffer_;  // what is read, not cleared before
   size_t at_ = 0;
   size_t size_ = 0;
   Checksum checksum_;

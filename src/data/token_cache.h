@@ -63,6 +63,8 @@ class TokenCache final : public RowStore {
   /// Writes the row's ids into the first info.length elements of `ids`, which must be long enough.
   [[nodiscard]] RowInfo read_row(int64_t row, std::span<int32_t> ids) const;
   void read_lengths(std::span<const int64_t> rows, std::span<int32_t> lengths) const override;
+  [[nodiscard]] int64_t file_bytes() const override;
+  void hold_in_memory() const override;
   /// Padding: pad ids, type 0, mask 0 everywhere.
   void fill(const MicroBatch& batch, const BatchBuffers& buffers) const override;
 

@@ -96,6 +96,7 @@ std::string PlanReport::to_json() const {
   nlohmann::ordered_json json = {{"budget_bytes", budget_bytes},
                                  {"process_bytes", process_bytes},
                                  {"read_ahead_bytes", read_ahead_bytes},
+                                 {"held_rows_bytes", held_rows_bytes},
                                  {"resident_bytes", resident_bytes},
                                  {"arena_bytes", arena_bytes},
                                  {"planned_peak_bytes", planned_peak_bytes},

@@ -30,6 +30,9 @@ struct RunSession {
   /// Rows of the next batch are read while one is trained on, where the budget has bytes left for
   /// that (PlanReport::read_ahead_bytes).
   bool reads_ahead = false;
+  /// The file of the rows, which is held in memory instead where it has as many bytes left
+  /// (PlanReport::held_rows_bytes).
+  int64_t row_file_bytes = 0;
   /// A refusal tries shorter rows and smaller batches: what the options that depend on them are
   /// then. Empty: lengths above the longest go, bytes of the process stay.
   std::function<SessionSizes(const Lengths& longest, int64_t batch_rows)> resized = {};

@@ -111,6 +111,7 @@ choose::RunPlanRequest plan_request(const NetworkDef& network, const RunSession&
   request.taken_levers = session.taken_levers;
   request.wants_picture = options.wants_picture;
   request.reads_ahead = session.reads_ahead;
+  request.row_file_bytes = session.row_file_bytes;
   request.on_progress = options.on_planning;
   request.resized = [&session](const choose::RunPlanRequest& from, const Lengths& longest,
                                int64_t global_batch) {

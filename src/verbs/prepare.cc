@@ -198,6 +198,7 @@ RunSession session_for(const RunConfig& config, const RunOptions& options, const
   session.options.machine = machine;
   session.options.block = options.memory;
   session.reads_ahead = options.budgets_whole_process;
+  if (session.reads_ahead && setup.data) session.row_file_bytes = setup.data->train->file_bytes();
   session.resized = [&](const Lengths& longest, int64_t batch_rows) {
     SessionSizes sizes{.lengths = setup.data || longest.holds(setup.lengths.back())
                                       ? lengths_up_to(longest.of(), setup.lengths)

@@ -125,6 +125,7 @@ train::TrainOutcome train_until_end(const RunConfig& config, const RunOptions& o
                                     const RunStart& start, ReadyRun& run) {
   const run_rows::RunData& data = *run.setup.data;
   const run_model::Model& model = run.setup.model;
+  if (run.planned->report.held_rows_bytes > 0) data.train->hold_in_memory();
   data::TrainSampler sampler = run_rows::train_sampler(config, data);
   train::FeedContext feed{.rows = data.train.get(),
                           .task = model.task,

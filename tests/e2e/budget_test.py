@@ -14,7 +14,7 @@ from unittest import mock
 import common
 from common import PAGE, Case, MemoryLimit, options, run
 
-KEYS = """budget_bytes process_bytes read_ahead_bytes resident_bytes arena_bytes planned_peak_bytes keep_all_arena_bytes load_bytes
+KEYS = """budget_bytes process_bytes read_ahead_bytes held_rows_bytes resident_bytes arena_bytes planned_peak_bytes keep_all_arena_bytes load_bytes
 working_set_bound_bytes smallest_budget_bytes micro_batch accumulation_steps step_seconds ops_run_again recompute_overhead
 lower_bound_overhead strategy peak_op""".split()
 
@@ -50,20 +50,23 @@ class Budget(Case):
             for key in KEYS:
                 self.assertEqual(written[key], planned[key], key)
 
-    def test_rows_are_read_ahead_where_the_plan_leaves_bytes_for_it(self):
+    def test_rows_are_held_or_read_ahead_where_the_plan_leaves_bytes_for_it(self):
         base = self.base(model="bert-mini", train_batch_size=64, micro_batch_size=16, max_steps=5, logging_steps=1)
         whole = self.plan(**dict(base, memory="64GiB"))
-        weights = set()
-        for name, budget in (("tight", whole["smallest_budget_bytes"]), ("roomy", whole["keep_all_peak_bytes"] + (2 << 20))):
-            out = self.train(name, **dict(base, memory=budget))
+        weights, ways = set(), []
+        # Not a byte more, those of two batches, and those of all rows.
+        for budget in (whole["smallest_budget_bytes"], whole["keep_all_peak_bytes"] + whole["held_rows_bytes"] - PAGE, "64GiB"):
+            out = self.train(f"rows-{budget}", **dict(base, memory=budget))
             plan, summary = json.loads((out / "plan.json").read_text()), self.summary(out)
-            self.assertEqual(plan["read_ahead_bytes"] > 0, name == "roomy")
-            self.assertEqual(plan["components"].get("rows read ahead", 0), plan["read_ahead_bytes"])
-            self.assertLessEqual(plan["planned_peak_bytes"], budget)
+            held, ahead = plan["held_rows_bytes"], plan["read_ahead_bytes"]
+            self.assertEqual((plan["components"].get("rows", 0), plan["components"].get("rows read ahead", 0)), (held, ahead))
+            self.assertLessEqual(plan["planned_peak_bytes"], plan["budget_bytes"])
             self.assert_resident_within(summary, plan["planned_peak_bytes"])
             for line in map(json.loads, (out / "metrics.jsonl").read_text().splitlines()):
                 self.assertTrue(0 < line["waiting_for_rows"] < 1, line)
             weights.add(summary["weights_sha256"])
+            ways.append("held" if held else "ahead" if ahead else "direct")
+        self.assertEqual(ways, ["direct", "ahead", "held"])
         self.assertEqual(len(weights), 1)
 
     def test_the_process_of_many_layers_is_within_its_plan(self):

@@ -111,8 +111,7 @@ class Plans(Case):
         one, two = json.loads(first.stdout), json.loads(again.stdout)
         for key in ("arena_bytes", "micro_batch", "strategy", "load_bytes", "resident_bytes", "step_seconds"):
             self.assertEqual(one[key], two[key], key)
-        self.assertEqual(one["read_ahead_bytes"], 0)  # what the plan leaves of the budget is another affair
-        self.assertEqual(one["planned_peak_bytes"], two["planned_peak_bytes"] - two["read_ahead_bytes"])
+        self.assertEqual(one["planned_peak_bytes"], two["planned_peak_bytes"] - two["held_rows_bytes"])  # which the roomy budget has left
         self.assertNotEqual(self.plan(**roomy)["arena_bytes"], two["arena_bytes"])
         planned = self.train("planned", **tight)
         out = self.folder / "replayed"
@@ -211,7 +210,7 @@ class Plans(Case):
         whole = self.plan(**base)
         split = self.plan(micro_batch_size=4, **base)
         self.assertEqual((whole["keep_all_micro_batch"], split["keep_all_micro_batch"]), (16, 4))
-        self.assertEqual(split["keep_all_peak_bytes"], split["planned_peak_bytes"] - split["read_ahead_bytes"])
+        self.assertEqual(split["keep_all_peak_bytes"], split["planned_peak_bytes"] - split["read_ahead_bytes"] - split["held_rows_bytes"])
         self.assertIn("(micro-batches of 4, nothing recomputed)", self.ok("plan", micro_batch_size=4, **base).stdout)
 
     def test_blocks_say_what_is_kept_and_what_is_run_again(self):
