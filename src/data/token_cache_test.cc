@@ -87,36 +87,6 @@ TEST(TokenCache, rows_come_back_with_labels_lines_and_report) {
   EXPECT_EQ(folder.entries(), 2);  // no temporary file is left
 }
 
-TEST(TokenCache, rows_that_are_held_need_their_file_no_more) {
-  const TemporaryFolder folder;
-  const auto file = folder.write("a.tsv", "text\tlabel\nhello\tzebra\nhi\tape\nworld\tzebra\n");
-  const std::string path = folder.file("cache");
-  const TokenCache cache = open_or_build_token_cache(path, spec_of(file), toy_encoder(16));
-  EXPECT_EQ(cache.file_bytes(), static_cast<int64_t>(std::filesystem::file_size(path)));
-  std::vector<std::string> texts;
-  std::vector<int32_t> labels;
-  for (int64_t row = 0; row < cache.rows(); ++row) {
-    texts.push_back(text_of(cache, row));
-    labels.push_back(label_of(cache, row));
-  }
-  cache.hold_in_memory();
-  std::filesystem::resize_file(path, 0);
-  for (int64_t row = 0; row < cache.rows(); ++row) {
-    EXPECT_EQ(text_of(cache, row), texts[static_cast<size_t>(row)]);
-    EXPECT_EQ(label_of(cache, row), labels[static_cast<size_t>(row)]);
-    EXPECT_EQ(cache.info(row).line, row + 2);
-  }
-}
-
-TEST(TokenCache, a_file_that_has_become_shorter_is_not_held) {
-  const TemporaryFolder folder;
-  const auto file = folder.write("a.tsv", "text\tlabel\nhello\tzebra\nhi\tape\n");
-  const std::string path = folder.file("cache");
-  const TokenCache cache = open_or_build_token_cache(path, spec_of(file), toy_encoder(16));
-  std::filesystem::resize_file(path, std::filesystem::file_size(path) - 1);
-  expect_error([&] { cache.hold_in_memory(); }, ErrorCode::bad_data, "it ends too early");
-}
-
 TEST(TokenCache, pairs_keep_their_segments_in_both_widths) {
   const TemporaryFolder folder;
   const auto file = folder.write("a.csv", "text,pair,label\nab,cde,0\nx,,1\n");
