@@ -56,6 +56,13 @@ void expect_error(Action action, ErrorCode code, const std::string& text) {
   }
 }
 
+/// The row's first column.
+inline int32_t label_of(const TokenCache& cache, int64_t row) {
+  RowColumns columns;
+  cache.read_columns(row, columns);
+  return columns.integers(0).front();
+}
+
 /// One id a byte between two specials, a pair behind a third, cut at max_length.
 inline EncodeFn toy_encoder(int32_t max_length) {
   return [max_length](const RowText& row, EncodedRow& out) {

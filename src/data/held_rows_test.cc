@@ -22,12 +22,6 @@ std::vector<int32_t> ids_of(const TokenCache& cache, int64_t row) {
   return ids;
 }
 
-int32_t label_of(const TokenCache& cache, int64_t row) {
-  RowColumns columns;
-  cache.read_columns(row, columns);
-  return columns.integers(0).front();
-}
-
 TEST(HeldRows, rows_that_are_held_need_their_file_no_more) {
   const TemporaryFolder folder;
   const auto file = folder.write("a.tsv", "text\tlabel\nhello\tzebra\nhi\tape\nworld\tzebra\n");

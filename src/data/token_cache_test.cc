@@ -42,12 +42,6 @@ std::string text_of(const TokenCache& cache, int64_t row) {
   return text;
 }
 
-int32_t label_of(const TokenCache& cache, int64_t row) {
-  RowColumns columns;
-  cache.read_columns(row, columns);
-  return columns.integers(0).front();
-}
-
 TEST(TokenCache, rows_come_back_with_labels_lines_and_report) {
   const TemporaryFolder folder;
   const auto file = folder.write("a.tsv",

@@ -51,7 +51,9 @@ class Budget(Case):
                 self.assertEqual(written[key], planned[key], key)
 
     def test_rows_are_held_or_read_ahead_where_the_plan_leaves_bytes_for_it(self):
-        base = self.base(model="bert-mini", train_batch_size=64, micro_batch_size=16, max_steps=5, logging_steps=1)
+        rows = self.folder / "many.jsonl"  # more bytes than two batches and a thread
+        rows.write_text("".join(json.dumps({"text": f"{i % 89} {i % 97}", "label": str(i % 2)}) + "\n" for i in range(8000)))
+        base = self.base(model="bert-mini", train_file=rows, validation_file=rows, eval_steps=0, max_seq_length=8, train_batch_size=64, micro_batch_size=16, max_steps=5, logging_steps=1)
         whole = self.plan(**dict(base, memory="64GiB"))
         weights, ways = set(), []
         # Not a byte more, those of two batches, and those of all rows.
