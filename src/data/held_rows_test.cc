@@ -9,10 +9,8 @@ namespace snug::data {
 namespace {
 
 TokenCache opened(const std::string& path, const std::string& rows) {
-  const CacheSpec spec{.files = {rows},
-                       .max_seq_length = 16,
-                       .vocab_size = 302,
-                       .tokenizer_fingerprint = "toy"};
+  const CacheSpec spec{
+      .files = {rows}, .max_seq_length = 16, .vocab_size = 302, .tokenizer_fingerprint = "toy"};
   return open_or_build_token_cache(path, spec, toy_encoder(16));
 }
 
