@@ -242,17 +242,18 @@ class Compiled:
             self.plan.measure_forward(watch.peak)
         else:
             results = self.forward(args)
-        saved = handed_on + [held(results[place]) for place in self.saved_places]
-        self.saved += saved
-        self._note_results([results[i] for i in self.made_results])
-        if self.backend.graphs == "several":
-            self.backend.order.append(self)
-            self.pending.append(saved + self.results)
+        self._note_forward(handed_on + [held(results[place]) for place in self.saved_places], [results[i] for i in self.made_results])
         return results
 
-    def _note_results(self, made: Sequence[torch.Tensor]) -> None:
+    def _note_forward(self, saved: list[Held], made: Sequence[torch.Tensor]) -> None:
+        """What the forward part has handed to the backward part, and made for who called."""
+        self.saved += saved
         self.results = [held(each) for each in made]
-        self.returned += self.results if self.backend.graphs == "one" else []
+        if self.backend.graphs == "one":
+            self.returned += self.results
+        else:
+            self.backend.order.append(self)
+            self.pending.append(saved + self.results)
 
     def _run_backward(self, args: list[Any]) -> Any:
         assert self.plan is not None and self.backward is not None

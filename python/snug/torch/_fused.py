@@ -248,13 +248,8 @@ class Fused(Compiled):
                          for part in (results[: self.num_results], results[self.num_results:]))
         crossing = {each.untyped_storage()._cdata: each for each in crossed}
         self.made += [held(each) for each in crossing.values()]
-        saved = handed_on + [held(each) for each in crossing.values()]
-        self.saved += saved
         self.watched = set(crossing) if is_watched else set()
-        self._note_results(made)
-        if self.backend.graphs == "several":
-            self.backend.order.append(self)
-            self.pending.append(saved + self.results)
+        self._note_forward(handed_on + [held(each) for each in crossing.values()], made)
         return results
 
     def _run_backward(self, args: list[Any]) -> Any:
