@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/stop.h"
 #include "compile/rewriter.h"
+#include "graph/dependence.h"
 
 namespace snug::compile {
 namespace {
@@ -33,13 +34,7 @@ Node accumulating_form(const Graph& graph, const Node& producer, const Node& acc
 }  // namespace
 
 Graph fuse_accumulate(Graph graph, const OpRegistry& registry) {
-  IdVector<ValueId, int> readers(graph.values.size(), 0);
-  for (const Node& node : graph.nodes) {
-    for (ValueId id : node.inputs) {
-      if (id != kNone) ++readers[id];
-    }
-  }
-  for (ValueId id : graph.outputs) ++readers[id];
+  const IdVector<ValueId, int> readers = count_readers(graph);
   IdVector<NodeId, bool> is_absorbed(graph.nodes.size(), false);
   std::map<NodeId, Node> fused;  // what stands for an accumulation
   for (const NodeId id : graph.nodes.ids()) {

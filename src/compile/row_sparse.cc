@@ -12,6 +12,7 @@
 #include "base/stop.h"
 #include "compile/rewriter.h"
 #include "compile/value_names.h"
+#include "graph/dependence.h"
 
 namespace snug::compile {
 namespace {
@@ -54,7 +55,6 @@ class Sums {
   [[nodiscard]] bool is_sum(const Node& node) const {
     return node.op->is_accumulation && weight_of_[node.inputs[0]] != nullptr;
   }
-  [[nodiscard]] bool is_sum(ValueId value) const { return weight_of_[value] != nullptr; }
   [[nodiscard]] std::string weight_of(ValueId sum) const {
     return weight_of_[sum]->substr(std::string_view(kGradientPrefix).size());
   }
@@ -76,12 +76,7 @@ std::string count_name(const std::string& weight) { return kGradientPrefix + wei
 
 RowSparseSums find_row_sparse_sums(const Graph& train, const Graph& update) {
   const Sums sums(train);
-  IdVector<ValueId, int> readers(train.values.size(), 0);
-  for (const Node& node : train.nodes) {
-    for (const ValueId id : node.inputs) {
-      if (id != kNone) ++readers[id];
-    }
-  }
+  const IdVector<ValueId, int> readers = count_readers(train);
   RowSparseSums found;
   std::set<std::string> whole;
   for (const Node& node : train.nodes) {
@@ -130,7 +125,7 @@ Graph row_sparse_sums(Graph graph, const OpRegistry& registry, const RowSparseSu
   }
   std::map<ValueId, Node> adders;  // what makes what is added
   rewriter.for_each_node([&](Node& node, NodeId) {
-    if (!node.outputs.empty() && is_added.has(node.outputs[0]) && is_added[node.outputs[0]]) {
+    if (is_added[node.outputs[0]]) {
       adders.emplace(node.outputs[0], std::move(node));
       return;
     }

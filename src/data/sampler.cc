@@ -170,11 +170,13 @@ void TrainSampler::load(SampleWindow& window, int64_t epoch, int64_t index) cons
 BatchPlan TrainSampler::next() {
   const int64_t index = batch_ / kWindowBatches;
   if (window_.epoch != epoch_ || window_.index != index) load(window_, epoch_, index);
-  const BatchPlan plan = batch_of(window_, batch_, options_);
+  BatchPlan plan = batch_of(window_, batch_, options_);
   if (++batch_ == batches_per_epoch()) {
     batch_ = 0;
     ++epoch_;
   }
+  plan.next_epoch = epoch_;
+  plan.next_batch = batch_;
   return plan;
 }
 

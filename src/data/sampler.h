@@ -38,7 +38,9 @@ using LengthsFn = std::function<void(std::span<const int64_t> rows, std::span<in
 /// rows[s].
 struct BatchPlan {
   int64_t epoch = 0;
-  int64_t batch = 0;  // in the epoch
+  int64_t batch = 0;       // in the epoch
+  int64_t next_epoch = 0;  // in training: of the batch behind it
+  int64_t next_batch = 0;
   std::span<const int64_t> rows{};
   int64_t tokens = 0;  // of all rows
   int32_t max_length = 0;

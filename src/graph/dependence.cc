@@ -20,4 +20,15 @@ IdVector<ValueId, bool> sources_of(const Graph& graph, std::span<const ValueId> 
   return is_source;
 }
 
+IdVector<ValueId, int> count_readers(const Graph& graph) {
+  IdVector<ValueId, int> readers(graph.values.size(), 0);
+  for (const Node& node : graph.nodes) {
+    for (const ValueId id : node.inputs) {
+      if (id != kNone) ++readers[id];
+    }
+  }
+  for (const ValueId id : graph.outputs) ++readers[id];
+  return readers;
+}
+
 }  // namespace snug

@@ -60,8 +60,6 @@ HeldBatch::HeldBatch(const FeedContext& context, data::TrainSampler& sampler,
 
 void HeldBatch::read() {
   batch_ = sampler_.next();
-  next_epoch_ = sampler_.epoch();
-  next_batch_ = sampler_.batch();
   rows_.assign(batch_.rows.begin(), batch_.rows.end());  // the sampler's are its own
   batch_.rows = rows_;
   source_.begin(batch_);
@@ -136,7 +134,6 @@ class BatchStream::Ahead {
     changed_.notify_all();
     return *held_;
   }
-  [[nodiscard]] const HeldBatch& held() const { return *held_; }
 
  private:
   void ask() { is_asked_ = left_-- > 0; }
@@ -188,13 +185,6 @@ void BatchStream::next() {
   const HeldBatch& held = ahead_->next();
   batch_ = held.batch();
   source_ = &held;
-}
-
-int64_t BatchStream::next_epoch() const {
-  return ahead_ != nullptr ? ahead_->held().next_epoch() : sampler_.epoch();
-}
-int64_t BatchStream::next_batch() const {
-  return ahead_ != nullptr ? ahead_->held().next_batch() : sampler_.batch();
 }
 
 void BatchStream::fill_all(std::span<const RowSlot> slots) const {

@@ -35,9 +35,6 @@ class HeldBatch final : public RowSource {
   void read();
 
   [[nodiscard]] const data::BatchPlan& batch() const { return batch_; }
-  /// Where the sampler stood behind it.
-  [[nodiscard]] int64_t next_epoch() const { return next_epoch_; }
-  [[nodiscard]] int64_t next_batch() const { return next_batch_; }
 
   [[nodiscard]] int64_t rows() const override { return std::ssize(rows_); }
   [[nodiscard]] Lengths length() const override { return batch_.bucket_length; }
@@ -59,8 +56,6 @@ class HeldBatch final : public RowSource {
   std::vector<int64_t> rows_;   // ids
   data::BatchPlan batch_;
   double weight_ = 0;  // of all rows
-  int64_t next_epoch_ = 0;
-  int64_t next_batch_ = 0;
 };
 
 /// The batch that the last next() drew.
@@ -78,9 +73,6 @@ class BatchStream final : public RowSource {
   void next();
 
   [[nodiscard]] const data::BatchPlan& batch() const { return batch_; }
-  /// The place of the batch behind it: where a resumed run goes on.
-  [[nodiscard]] int64_t next_epoch() const;
-  [[nodiscard]] int64_t next_batch() const;
   /// What the run waited for rows up to now.
   [[nodiscard]] std::chrono::duration<double> waited() const { return waited_; }
 

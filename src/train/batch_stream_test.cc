@@ -138,8 +138,8 @@ TEST(BatchStream, rows_read_ahead_are_those_that_are_read_when_asked_for) {
         << where;
     EXPECT_EQ(a.epoch, b.epoch) << where;
     EXPECT_EQ(a.batch, b.batch) << where;
-    EXPECT_EQ(ahead.stream().next_epoch(), direct.stream().next_epoch()) << where;
-    EXPECT_EQ(ahead.stream().next_batch(), direct.stream().next_batch()) << where;
+    EXPECT_EQ(a.next_epoch, b.next_epoch) << where;
+    EXPECT_EQ(a.next_batch, b.next_batch) << where;
     EXPECT_EQ(ahead.stream().length(), direct.stream().length()) << where;
     EXPECT_EQ(ahead.fed(), direct.fed()) << where;
     for (const char* input : {kRowWeights, models::kLabels, models::kInputIds})
@@ -175,7 +175,7 @@ TEST(BatchStream, ends_while_it_reads_ahead) {
 TEST(BatchStream, draws_no_more_than_it_is_asked_for) {
   Reader run(true, 1);
   run.stream().next();
-  EXPECT_EQ(run.stream().next_batch(), 1);
+  EXPECT_EQ(run.stream().batch().next_batch, 1);
   EXPECT_EQ(run.fed().size() > 0, true);
 }
 

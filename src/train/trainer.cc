@@ -258,8 +258,8 @@ TrainOutcome run_training(TrainingContext& training, RunState state,
     state.take(training.session->counts());
     if (state.loss_scale) state.loss_scale = training.session->loss_scale();
     say_skipped(training, result);
-    state.epoch = rows.next_epoch();
-    state.batch = rows.next_batch();
+    state.epoch = rows.batch().next_epoch;
+    state.batch = rows.batch().next_batch;
     if (options.callbacks.on_progress)
       options.callbacks.on_progress({"training", state.step, training.total_steps});
     lines.add(rows, result);
