@@ -37,6 +37,11 @@ constexpr double kFromKeepAllShare = 0.4;
 constexpr double kFromKeepAllShareOfMany = 0.8;  // up to kManyMoreStages: then that is long enough
 constexpr int32_t kEndsOfLowest = 3;  // of the halvings of the lowest cell, searched like ends
 constexpr double kMiddleShare = 0.05;
+// Beyond kMostStagesFromKeepAll a search is so many times as long, at most, as costs rise by these
+// shares: the steeper they are, the more is left to find.
+constexpr double kRiseOfEnd = 0.008;
+constexpr double kRiseOfMiddle = 0.001;
+constexpr double kLongest = 12;
 // Where a search becomes warm from a state that is nearly right, in mean costs.
 constexpr double kHot = 2;
 constexpr double kHotTurn = 0.6;
@@ -155,7 +160,8 @@ const BudgetTree::State& BudgetTree::end(int32_t k) {
   if (states.empty()) return ends_[k];
   if (k == kAnchors || !limits_.is_improved) return ends_[k] = states.front();
   const SearchBounds bounds{bytes_at(k), anchor(k + 1).front().cost()};
-  State found = improved(states, bounds);
+  const double length = length_of(states.front().cost(), bounds.least_cost, kRiseOfEnd);
+  State found = improved(states, bounds, length);
   // Near the smallest peak costs are steep, and little of what was found above helps.
   const bool is_lowest = is_many() && anchor(k - 1).empty();
   if (is_lowest) found = improved({found}, bounds);
@@ -163,10 +169,17 @@ const BudgetTree::State& BudgetTree::end(int32_t k) {
   return ends_[k] = std::move(found);
 }
 
+// How many times as long a search is, by what the costs rise from more bytes to fewer.
+double BudgetTree::length_of(double lower_cost, double upper_cost, double rise) const {
+  if (search_.graph().op_count <= kMostStagesFromKeepAll || upper_cost <= 0) return 1;
+  return std::clamp((lower_cost / upper_cost - 1) / rise, 1.0, kLongest);
+}
+
 // Few stages are improved from several states, the best of them last and longest; more of them from
 // each in turn, then from the best found so far.
-BudgetTree::State BudgetTree::improved(std::vector<State> begins, const SearchBounds& bounds) {
-  if (search_.graph().op_count > kFewStages) return improved_in_turns(begins, bounds);
+BudgetTree::State BudgetTree::improved(std::vector<State> begins, const SearchBounds& bounds,
+                                       double length) {
+  if (search_.graph().op_count > kFewStages) return improved_in_turns(begins, bounds, length);
   State best = begins.front();
   begins.resize(kMostStates, best);
   const auto is_hopeless = [&](const State& each) {
@@ -188,11 +201,11 @@ BudgetTree::State BudgetTree::improved(std::vector<State> begins, const SearchBo
 // What a table or a cut has found is good, and far from all else: improved, the dear state that
 // comes from keep-all often ends lower.
 BudgetTree::State BudgetTree::improved_in_turns(const std::vector<State>& begins,
-                                                const SearchBounds& bounds) {
+                                                const SearchBounds& bounds, double length) {
   State best = begins.front();
   const bool is_longer = is_many() && search_.graph().op_count <= kManyMoreStages;
   const double dear_share = is_longer ? kFromKeepAllShareOfMany : kFromKeepAllShare;
-  const double turn_share = (is_many() ? kEndShareOfMany : kEndShare) / kTurns;
+  const double turn_share = length * (is_many() ? kEndShareOfMany : kEndShare) / kTurns;
   if (search_.graph().op_count <= kMostStagesFromKeepAll && best.cost() > bounds.least_cost) {
     if (const std::optional<Start> dear = search_.greedy(bounds)) {
       State found = seen(search_.improve(*dear, bounds, dear_share, kHot));
@@ -260,9 +273,11 @@ BudgetTree::State BudgetTree::middle(const Cell& cell, int64_t bytes, int32_t de
   const bool is_steep = cell.lower.cost() > kSteep * cell.upper.cost();
   const bool is_like_end = cell.is_lowest && is_many() && depth < kEndsOfLowest;
   if (limits_.is_improved && is_like_end) {
-    consider(improved({best}, bounds));
+    const double length = length_of(cell.lower.cost(), cell.upper.cost(), kRiseOfEnd);
+    consider(improved({best}, bounds, length));
   } else if (limits_.is_improved && (depth < kImprovedHalvings || is_steep)) {
-    consider(seen(search_.improve(*best.start, bounds, kMiddleShare, kWarmer)));
+    const double length = length_of(cell.lower.cost(), cell.upper.cost(), kRiseOfMiddle);
+    consider(seen(search_.improve(*best.start, bounds, length * kMiddleShare, kWarmer)));
   }
   stop_point();
   return best;

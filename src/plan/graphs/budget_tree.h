@@ -76,9 +76,11 @@ class BudgetTree {
   }
   [[nodiscard]] std::vector<State> search_anchor(int32_t k, const State& lower, const State& upper);
   [[nodiscard]] const State& end(int32_t k);
-  [[nodiscard]] State improved(std::vector<State> begins, const SearchBounds& bounds);
+  [[nodiscard]] double length_of(double lower_cost, double upper_cost, double rise) const;
+  [[nodiscard]] State improved(std::vector<State> begins, const SearchBounds& bounds,
+                               double length = 1);
   [[nodiscard]] State improved_in_turns(const std::vector<State>& begins,
-                                        const SearchBounds& bounds);
+                                        const SearchBounds& bounds, double length);
   [[nodiscard]] State smallest();
   [[nodiscard]] State stepped_down(State from, const SearchBounds& bounds);
   [[nodiscard]] std::optional<Cell> cell(int32_t k);
