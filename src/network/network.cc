@@ -21,6 +21,8 @@ namespace {
 constexpr int64_t kProbedRows = 7;  // numbers that few other sizes have
 constexpr int64_t kOtherRows = 3;
 constexpr int64_t kListed = 4;
+constexpr const char* kDependsOnBuilderOnly =
+    "let its function depend on nothing but the builder: no counters, no random numbers";
 
 [[noreturn]] void fail(const Network& network, const std::string& what, const std::string& hint) {
   throw Error(ErrorCode::invalid_graph, network.name(), what, hint);
@@ -269,6 +271,18 @@ Network with_known_facts(const Network& network, NetworkFacts known) {
 
 namespace {
 
+// A function with a counter or random numbers of its own shows in two graphs of the same request.
+void check_repeats(const Probing& its, bool training, const Lengths& lengths, const Graph& graph) {
+  NetworkFacts unused;
+  const Graph again = probe(its, training, lengths, unused);
+  if (op_digests(graph) == op_digests(again)) return;
+  fail(its.network,
+       "it is another network each time it is built: " + std::to_string(graph.nodes.size()) +
+           " ops, then " + std::to_string(again.nodes.size()) +
+           (graph.nodes.size() == again.nodes.size() ? " other ones" : ""),
+       kDependsOnBuilderOnly);
+}
+
 // Builds the network in training and in evaluation, for several numbers of rows and lengths.
 NetworkFacts find_facts(const Probing& its, const std::vector<Lengths>& lengths) {
   const Network& network = its.network;
@@ -276,6 +290,7 @@ NetworkFacts find_facts(const Probing& its, const std::vector<Lengths>& lengths)
   const Lengths longest = lengths.empty() ? Lengths() : lengths.back();
   const Lengths shortest = lengths.empty() ? Lengths() : lengths.front();
   const Graph probed = probe(its, true, longest, facts);
+  check_repeats(its, true, longest, probed);
   NetworkFacts other;
   const Graph of_other_rows = probe(its, true, longest, other, kOtherRows);
   find_coupling(its, true, probed, of_other_rows, facts);
@@ -293,6 +308,7 @@ NetworkFacts find_facts(const Probing& its, const std::vector<Lengths>& lengths)
   if (trained.empty())
     fail(network, "the network has no weights", "declare them with layers or parameter()");
   const Graph evaluated = probe(its, false, longest, facts);
+  check_repeats(its, false, longest, evaluated);
   find_coupling(its, false, evaluated, probe(its, false, longest, other, kOtherRows), facts);
   for (const std::string& name : weights_in(evaluated)) {
     if (std::find(trained.begin(), trained.end(), name) == trained.end())
@@ -323,7 +339,7 @@ void check_same(const Network& network, const NetworkFacts& known, const Network
                 bool training) {
   const auto refuse = [&](const std::string& what) {
     fail(network, "it is another network than when it was built before: " + what,
-         "let its function depend on nothing but the builder: no counters, no random numbers");
+         kDependsOnBuilderOnly);
   };
   for (const auto& [weight, rule] : found.init) {
     const auto before = known.init.find(weight);
@@ -349,21 +365,26 @@ void check_same(const Network& network, const NetworkFacts& known, const Network
 }  // namespace
 
 // Programs for other numbers of rows than those that were looked at: `rows() > 2 ? 1 : 2` heads.
-// One that has other ops is found where splits are compared.
 static void check_ops(const Network& network, const NetworkFacts& known,
                       const BuildRequest& request, const Graph& graph) {
   const IdVector<NodeId, uint64_t>& wanted =
       request.training ? known.training_ops : known.evaluation_ops;
-  if (request.lengths != known.longest || wanted.size() != graph.nodes.size()) return;
+  if (request.lengths != known.longest || wanted.empty()) return;
+  const std::string rows = std::to_string(request.rows);
+  if (wanted.size() != graph.nodes.size())
+    fail(network,
+         "it has " + std::to_string(graph.nodes.size()) + " ops for " + rows + " rows, and " +
+             std::to_string(wanted.size()) + " for " + std::to_string(kProbedRows),
+         "let its function depend on nothing but the builder, and only shapes on rows(); or say "
+         "why with couples_rows()");
   const IdVector<NodeId, uint64_t> found = op_digests(graph);
   const IdRange nodes = graph.nodes.ids();
   const auto other =
       std::find_if(nodes.begin(), nodes.end(), [&](NodeId id) { return found[id] != wanted[id]; });
   if (other == nodes.end()) return;
   fail(network,
-       "it computes with the number of its rows: for " + std::to_string(request.rows) + " rows " +
-           describe(graph, *other) + " is another op, or has other attributes than for " +
-           std::to_string(kProbedRows),
+       "it computes with the number of its rows: for " + rows + " rows " + describe(graph, *other) +
+           " is another op, or has other attributes than for " + std::to_string(kProbedRows),
        "let nothing but shapes depend on rows(), or say why with couples_rows()");
 }
 

@@ -470,9 +470,28 @@ TEST(SessionPlan, a_network_that_is_another_each_time_is_refused) {
         return error.find(words) != std::string::npos;
       });
     };
-    EXPECT_TRUE(said(grows_by_weights ? "the weight 'second.bias' is new"
-                                      : "is not the same network every time"))
+    EXPECT_TRUE(said(grows_by_weights ? "the weight 'second.bias' is new" : "it has "))
         << errors.size();
+  }
+}
+
+TEST(SessionPlan, a_network_with_an_op_more_each_time_is_refused_whatever_the_split) {
+  const auto built = std::make_shared<int>(0);
+  const Network network("growing", [built](NetworkBuilder& b) {
+    Tensor x = linear(b, "l", b.input("x", {kWidth}), 4);
+    for (int i = 0; i < *built; ++i) x = relu(x);
+    ++*built;
+    b.minimize(b.weighted_mean(x * x));
+  });
+  for (const int64_t micro_batch : {0, 4}) {
+    SessionOptions options = options_of();
+    options.micro_batch_size = micro_batch;
+    *built = 0;
+    const std::string text =
+        refusal([&] { (void)plan_network(network, options); }, ErrorCode::invalid_graph);
+    EXPECT_NE(text.find("it is another network each time it is built: "), std::string::npos)
+        << text;
+    EXPECT_NE(text.find("no counters"), std::string::npos) << text;
   }
 }
 
