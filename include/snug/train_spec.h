@@ -38,8 +38,8 @@ struct PrecisionRule {
   std::string dtype;
 };
 
-/// Parts of the network whose scopes, or scopes and ops, match, and their level of fusion: fusible
-/// or off.
+/// Parts of the network whose scopes, or scopes and ops, match, and their level of fusion: full,
+/// fusible or off.
 struct FusionRule {
   std::string match;
   std::string level;

@@ -10,6 +10,7 @@
 
 #include "base/stop.h"
 #include "compile/compile.h"
+#include "compile/group_ops.h"
 #include "compile/node_names.h"
 #include "graph/op_def.h"
 #include "io/nearest.h"
@@ -68,6 +69,9 @@ class Check {
       : levels_(levels), backend_(backend), uses_(levels.overrides.size()) {}
 
   void look_at(const Graph& graph) {
+    std::set<NodeId> followed;  // what an op by rows may write over in the same op
+    for (const std::vector<NodeId>& nodes : compile::group_ops(graph, backend_).nodes)
+      followed.insert(nodes.begin(), nodes.end() - 1);
     for (const NodeId id : graph.nodes.ids()) {
       stop_point();
       const Node& node = graph.node(id);
@@ -80,8 +84,8 @@ class Check {
           continue;
         if (i > first) {
           use.has_later = true;
-        } else if (!use.is_by_rows) {
-          use.is_by_rows = is_by_rows(graph, id);
+        } else if (!use.is_of_use) {
+          use.is_of_use = followed.count(id) != 0 || is_by_rows(graph, id);
           use.ops.insert(*node.op->name);
         }
       }
@@ -92,20 +96,20 @@ class Check {
     for (size_t i = 0; i < uses_.size(); ++i) {
       const std::string& match = levels_.overrides[i].match;
       const Use& use = uses_[i];
-      if (use.is_by_rows) continue;
+      if (use.is_of_use) continue;
       if (use.ops.empty() && use.has_later)
         refuse(match, "comes after patterns that match all its ops",
                "put it before them: the first match wins");
       if (use.ops.empty()) refuse(match, "matches no op of the network", nearest_to(match));
-      refuse(match, "matches no op that is computed by rows (" + joined(use.ops) + ")",
+      refuse(match, "matches no op that runs with others (" + joined(use.ops) + ")",
              "`snug explain` lists those that are");
     }
   }
 
  private:
   struct Use {
-    std::set<std::string> ops;  // of the nodes that it decides, as long as none is by rows
-    bool is_by_rows = false;
+    std::set<std::string> ops;  // of the nodes that it decides, as long as it is of no use
+    bool is_of_use = false;
     bool has_later = false;  // it names nodes that a rule before it decides
   };
 

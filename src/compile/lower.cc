@@ -213,11 +213,19 @@ ByRows rows_of(const Graph& graph, std::span<const NodeId> nodes, const plan::Op
     return lowered.problem.storages[id].resident;
   };
   if (std::any_of(op.outputs.begin(), op.outputs.end(), is_resident)) return {};
+  const auto level_of = [&](NodeId id) { return options.fusion.level_of(graph.node(id)); };
   size_t first = nodes.size();
-  while (first > 0 && options.fusion.fuses(graph.node(nodes[first - 1]))) --first;
+  while (first > 0 && level_of(nodes[first - 1]) != FusionLevel::off) --first;
   for (; first < nodes.size(); ++first) {
-    if (auto found = rows_from(graph, nodes, first, op, lowered, options.pieces, bench))
-      return std::move(*found);
+    auto found = rows_from(graph, nodes, first, op, lowered, options.pieces, bench);
+    if (!found) continue;
+    // A product before them runs first, where its level has it in row programs.
+    const bool may_follow = std::all_of(nodes.begin(), nodes.end() - found->nodes, [&](NodeId id) {
+      const double bytes = operand_bytes(graph.node(id), lowered, options.pieces, bench);
+      return bench.kinds.of(id, bytes).choice.row_form.is_given() ||
+             level_of(id) == FusionLevel::full;
+    });
+    return may_follow ? std::move(*found) : ByRows{};
   }
   return {};
 }

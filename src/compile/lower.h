@@ -14,7 +14,7 @@ struct LowerOptions {
   /// batch in one piece, as if its pieces found nothing in a cache that the whole does not:
   /// measured, they gain nothing.
   int64_t pieces = 1;
-  FusionLevels fusion = {};  // what may join row programs (plan::Op::rowwise)
+  FusionLevels fusion = {};  // what may be in row programs (plan::Op::rowwise)
 };
 
 /// Selects a kernel for every node; throws what Backend::select throws.

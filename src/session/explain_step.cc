@@ -236,23 +236,34 @@ class ProgramTeller {
       add_apart(op, op.name, reason_beside(step), plan::seconds_of(problem(), plan_.steps[step]));
   }
 
-  // Where an op has several nodes, those behind the last that is off may still be one kernel.
+  // Where an op has several nodes, those behind the last that is off may still be one kernel, if
+  // the level of a product before them is full.
   void tell_off(int32_t step) {
     const plan::Step& at = plan_.steps[step];
     const std::vector<NodeId>& nodes = lowered_.nodes_of_op[at.op];
     const size_t apart = nodes.size() - static_cast<size_t>(lowered_.nodes_by_rows[at.op]);
+    const Node* product = nullptr;  // that nothing may follow in one kernel
     for (size_t i = 0; i < apart; ++i) {
       const Node& node = graph_.node(nodes[i]);
       const NodeCost& cost = cost_of(nodes[i]);
-      if (levels_.fuses(node) || !cost.row_form.is_given()) continue;
-      const size_t rule = levels_.rule_of(node);
-      const std::string reason =
-          rule == levels_.overrides.size()
-              ? "fusion is off"
-              : "fusion_overrides: '" + levels_.overrides[rule].match + "' is off";
+      const compile::FusionLevel level = levels_.level_of(node);
+      if (!cost.row_form.is_given()) {
+        if (level != compile::FusionLevel::full) product = &node;
+        continue;
+      }
+      if (level != compile::FusionLevel::off && product == nullptr) continue;
+      std::string reason = level_text(level == compile::FusionLevel::off ? node : *product);
+      if (level != compile::FusionLevel::off) reason += ", for " + *product->op->name;
       add_apart(op_at(step), *node.op->name, reason,
                 nodes.size() == 1 ? plan::seconds_of(problem(), at) : cost.seconds);
     }
+  }
+
+  [[nodiscard]] std::string level_text(const Node& node) const {
+    const size_t rule = levels_.rule_of(node);
+    const std::string level = compile::word_of(levels_.level_of(node));
+    if (rule == levels_.overrides.size()) return "fusion is " + level;
+    return "fusion_overrides: '" + levels_.overrides[rule].match + "' is " + level;
   }
 
   void add_apart(const plan::Op& op, const std::string& name, const std::string& reason,

@@ -115,6 +115,22 @@ TEST(Explain, why_an_op_runs_by_itself_is_said) {
   EXPECT_FALSE(has("dropout", "fusion_overrides: '*.gelu' is off"));
 }
 
+TEST(Explain, what_could_follow_a_product_is_said_with_the_level_of_the_product) {
+  const auto reasons = [](const SessionOptions& options) {
+    std::set<std::string> found;
+    for (const ApartOps& each : explain_network(network_of(), options).apart)
+      found.insert(each.reason);
+    return found;
+  };
+  SessionOptions options = options_of();
+  EXPECT_EQ(reasons(options).count("fusion is fusible, for matmul"), 0u);
+  options.fusion = "fusible";
+  EXPECT_EQ(reasons(options).count("fusion is fusible, for matmul"), 1u);
+  options.fusion = "full";
+  options.fusion_overrides = {{"*.matmul", "fusible"}};
+  EXPECT_EQ(reasons(options).count("fusion_overrides: '*.matmul' is fusible, for matmul"), 1u);
+}
+
 TEST(Explain, text_and_json_say_the_same) {
   const Explanation explained = explain_network(network_of(), options_of());
   const auto json = nlohmann::json::parse(explained.to_json());

@@ -127,8 +127,8 @@ TEST(SessionMisuse, options_that_would_change_nothing) {
             }).find("everything is in float32 anyway"),
             std::string::npos);
   EXPECT_NE(refused([](auto& o) {
-              o.fusion_overrides = {{"*", "fusible"}};
-            }).find("every op is at the level fusible anyway"),
+              o.fusion_overrides = {{"*", "full"}};
+            }).find("every op is at the level full anyway"),
             std::string::npos);
   EXPECT_NE(refused([](auto& o) { o.lora.r = 2; }).find("no weight has an adapter"),
             std::string::npos);
@@ -142,7 +142,7 @@ TEST(SessionMisuse, levels_of_fusion_for_ops_that_do_not_exist) {
     x = dropout(gelu(x), 0.1);
     b.minimize(mean_squared_error(b, linear(b, "out", x, 1), b.input("t", {1})));
   });
-  const auto refused = [&](std::vector<FusionRule> rules, const std::string& fusion = "fusible") {
+  const auto refused = [&](std::vector<FusionRule> rules, const std::string& fusion = "full") {
     SessionOptions options = options_of();
     options.fusion = fusion;
     options.fusion_overrides = std::move(rules);
@@ -156,11 +156,18 @@ TEST(SessionMisuse, levels_of_fusion_for_ops_that_do_not_exist) {
   expect(refused({{"*frist.*", "off"}}), {"'*frist.*' matches no op", "explain --stages"});
   expect(refused({{"fist.matmul", "off"}}), {"did you mean 'first.matmul'?"});
   expect(refused({{"first.matmul", "off"}}),
-         {"'first.matmul' matches no op that is computed by rows (matmul", "`snug explain`"});
+         {"'first.matmul' matches no op that runs with others (matmul", "`snug explain`"});
+  for (const char* const level : {"off", "fusible"}) {
+    SessionOptions options = options_of();
+    options.fusion_overrides = {{"out.matmul", level}};
+    EXPECT_NO_THROW((void)plan_network(network, options)) << level;
+  }
   expect(refused({{"*", "off"}, {"gelu", "fusible"}}),
          {"'gelu' comes after patterns that match all its ops", "put it before them"});
-  expect(refused({{"gelu", "on"}}), {"[fusion_overrides]", "'on' is no level", "fusible or off"});
-  expect(refused({}, "full speed"), {"[fusion]", "'full speed' is no level", "fusible or off"});
+  expect(refused({{"gelu", "on"}}),
+         {"[fusion_overrides]", "'on' is no level", "full, fusible or off"});
+  expect(refused({}, "full speed"),
+         {"[fusion]", "'full speed' is no level", "full, fusible or off"});
   SessionOptions evaluation = options_of();
   evaluation.only_evaluation = true;
   evaluation.fusion_overrides = {{"*_grad", "off"}};

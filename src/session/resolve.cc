@@ -82,20 +82,19 @@ DType dtype_of(const PrecisionRule& rule) {
                 "give float32, bfloat16 or float16");
 }
 
-bool fuses_rows(const char* option, const std::string& level) {
-  if (level != "fusible" && level != "off")
-    refuse_option(option, "'" + level + "' is no level", "give fusible or off");
-  return level == "fusible";
+compile::FusionLevel level_of(const char* option, const std::string& word) {
+  const std::optional<compile::FusionLevel> level = compile::fusion_level_of(word);
+  if (!level) refuse_option(option, "'" + word + "' is no level", "give full, fusible or off");
+  return *level;
 }
 
 compile::FusionLevels fusion_of(const TrainSpec& spec) {
-  compile::FusionLevels levels{.fuses_rows = fuses_rows("fusion", spec.fusion)};
+  compile::FusionLevels levels{.level = level_of("fusion", spec.fusion)};
   for (const FusionRule& rule : spec.fusion_overrides)
-    levels.overrides.push_back({rule.match, fuses_rows("fusion_overrides", rule.level)});
+    levels.overrides.push_back({rule.match, level_of("fusion_overrides", rule.level)});
   const auto& rules = levels.overrides;
-  if (!rules.empty() && std::all_of(rules.begin(), rules.end(), [&](const auto& rule) {
-        return rule.fuses_rows == levels.fuses_rows;
-      }))
+  if (!rules.empty() && std::all_of(rules.begin(), rules.end(),
+                                    [&](const auto& rule) { return rule.level == levels.level; }))
     refuse_option("fusion_overrides", "every op is at the level " + spec.fusion + " anyway",
                   "give another level to some, or omit it");
   return levels;

@@ -360,8 +360,8 @@ FusionRule read_fusion(const io::JsonValue& rule) {
   check_text(read.match);
   if (read.match.empty()) rule.fail("needs a pattern in \"match\"");
   read.level = rule.get_string("level");
-  if (read.level != "fusible" && read.level != "off")
-    rule.at("level").fail("must be fusible or off");
+  if (read.level != "full" && read.level != "fusible" && read.level != "off")
+    rule.at("level").fail("must be full, fusible or off");
   return read;
 }
 

@@ -8,17 +8,18 @@ FAMILIES = {"bert": dict(model="bert-tiny"), "16 bits": dict(model="bert-mini", 
             "gated": dict(model="modernbert-tiny"), "relative": dict(model="deberta-v3-tiny"), "pieces": dict(model="electra-tiny", micro_batch_size=8),
             "lstm": dict(model="lstm", hidden_size=32), "mlp": dict(model="mlp", hidden_sizes=64)}
 KEYS = dict(train_batch_size=16, max_steps=3)
-FORMS = ("off", "fusible")
+FORMS = ("off", "fusible", "full")
 LAYER = "*.layer.1.*"
 LEVELS = {"off": dict(fusion="off"), "one layer": dict(fusion="off", fusion_overrides=json.dumps([{"match": LAYER, "level": "fusible"}])),
-          "all but one layer": dict(fusion_overrides=json.dumps([{"match": LAYER, "level": "off"}])), "fusible": {}}
+          "all but one layer": dict(fusion_overrides=json.dumps([{"match": LAYER, "level": "off"}])), "fusible": dict(fusion="fusible"), "full": {}}
 
 
 class Fusion(Case):
-    def assert_same(self, one, two):
+    def assert_same(self, one, *others):
         for file in ("model.safetensors", "optimizer.safetensors"):
-            self.assertEqual(sha256(one / "last" / file), sha256(two / "last" / file), file)
-        for out in (one, two):
+            for other in others:
+                self.assertEqual(sha256(one / "last" / file), sha256(other / "last" / file), file)
+        for out in (one, *others):
             summary = self.summary(out)
             self.assertEqual(summary["measured_arena_bytes"], summary["planned_arena_bytes"])
 
@@ -30,17 +31,20 @@ class Fusion(Case):
                 self.assert_same(*outs.values())
                 plans = {form: json.loads((out / "plan.json").read_text()) for form, out in outs.items()}
                 self.assertEqual(plans["off"]["row_program_ops"], 0)
+                self.assertLessEqual(plans["fusible"]["row_program_ops"], plans["full"]["row_program_ops"])
                 fused += plans["fusible"]["row_program_ops"]
         self.assertGreater(fused, 60)
 
     def test_no_budget_gets_less(self):
         for keys in (dict(model="bert-mini"), dict(model="bert-mini", bf16=True), dict(model="modernbert-tiny", micro_batch_size=8)):
             plans = {form: self.plan(**self.base(**KEYS, **keys, fusion=form)) for form in FORMS}
-            self.assertLessEqual(plans["fusible"]["smallest_budget_bytes"], plans["off"]["smallest_budget_bytes"])
+            smallest = [plans[form]["smallest_budget_bytes"] for form in FORMS]
+            self.assertEqual(smallest, sorted(smallest, reverse=True))
             for price in plans["off"]["prices"]:
                 budget = price["budget_bytes"]
                 within = {form: self.plan(**self.base(**dict(KEYS, **keys, memory=budget, fusion=form)))["step_seconds"] for form in FORMS}
                 self.assertLessEqual(within["fusible"], within["off"] * (1 + 1e-9), f"{keys} at {budget}")
+                self.assertLessEqual(within["full"], within["fusible"] * (1 + 1e-9), f"{keys} at {budget}")
 
     def test_tight_budgets_have_the_same_bits(self):
         keys = dict(KEYS, model="bert-mini", micro_batch_size=16)
@@ -76,14 +80,15 @@ class Fusion(Case):
         keys = dict(KEYS, model="bert-mini", micro_batch_size=16)
         plans = {name: self.plan(**self.base(**keys, **rules)) for name, rules in LEVELS.items()}
         fused = {name: plan["row_program_ops"] for name, plan in plans.items()}
-        self.assertTrue(0 == fused["off"] < fused["one layer"] < fused["all but one layer"] < fused["fusible"], fused)
+        self.assertTrue(0 == fused["off"] < fused["one layer"] < fused["all but one layer"] < fused["full"], fused)
+        self.assertTrue(0 < fused["fusible"] < fused["full"], fused)
         # Rules are a part of the process's memory themselves.
         smallest = {name: plan["smallest_budget_bytes"] - plan["process_bytes"] for name, plan in plans.items()}
         for bytes_beside in smallest.values():
-            self.assertLessEqual(smallest["fusible"], bytes_beside + PAGE)
+            self.assertLessEqual(smallest["full"], bytes_beside + PAGE)
             self.assertLessEqual(bytes_beside, smallest["off"] + PAGE)
         whole = self.train("whole", **keys, fusion="off")
-        for name in ("one layer", "all but one layer"):
+        for name in ("one layer", "all but one layer", "fusible"):
             self.assert_same(whole, self.train(name, **keys, **LEVELS[name]))
             tight = self.train(f"{name}, tight", **keys, **LEVELS[name], memory=plans[name]["smallest_budget_bytes"])
             self.assertEqual(sha256(tight / "last/model.safetensors"), sha256(whole / "last/model.safetensors"))
@@ -106,9 +111,9 @@ class Fusion(Case):
     def test_levels_that_name_nothing_are_refused(self):
         base = self.base(**KEYS, model="bert-tiny")
         for rules, texts in (('[{"match": "*.gelus", "level": "off"}]', ("fusion_overrides", "'*.gelus' matches no op", "did you mean '*.gelu'?")),
-                             ('[{"match": "*.layer.0.*", "level": "fast"}]', ("fusible or off",)),
+                             ('[{"match": "*.layer.0.*", "level": "fast"}]', ("full, fusible or off",)),
                              ('[{"match": "*", "levels": "off"}]', ("has no key 'levels'",)),
-                             ('[{"match": "*", "level": "fusible"}]', ("every op is at the level fusible anyway",))):
+                             ('[{"match": "*", "level": "full"}]', ("every op is at the level full anyway",))):
             done = run("plan", *options(**base, fusion_overrides=rules))
             self.assertEqual(done.returncode, 1, done.stdout)
             for text in texts:
@@ -119,7 +124,7 @@ class Fusion(Case):
         done = run("plan", *words, env=dict(os.environ, TF_XLA_FLAGS="--tf_xla_auto_jit=fusible"))
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("TF_XLA_FLAGS in the environment is without effect", done.stdout + done.stderr)
-        self.assertIn("fusion: fusible", done.stdout + done.stderr)
+        self.assertIn("fusion: full", done.stdout + done.stderr)
 
     def test_dead_bytes_are_not_read(self):
         self.ok("verify", **self.base(model="bert-tiny", train_batch_size=8, max_steps=2))

@@ -94,9 +94,9 @@ def draw_fusion(generator):
     """A level for all, or levels of parts."""
     values = {}
     if generator.random() < 0.25:
-        values["fusion"] = generator.choice(("off", "fusible"))
+        values["fusion"] = generator.choice(("off", "fusible", "full"))
     if generator.random() < 0.4:
-        rules = [{"match": match, "level": generator.choice(("off", "fusible"))} for match in generator.sample(PARTS, generator.randint(1, 3))]
+        rules = [{"match": match, "level": generator.choice(("off", "fusible", "full"))} for match in generator.sample(PARTS, generator.randint(1, 3))]
         values["fusion_overrides"] = json.dumps(rules)
     return values
 

@@ -260,7 +260,7 @@ def check(harness, case):
 def check_levels(harness, values, drawn):
     """No smallest budget rises where more ops may join row programs, but by the bytes of the rules themselves."""
     rest = {key: value for key, value in values.items() if key not in ("fusion", "fusion_overrides")}
-    plans = [harness.planned(dict(rest, fusion="off")), drawn, harness.planned(dict(rest, fusion="fusible"))]
+    plans = [harness.planned(dict(rest, fusion="off")), drawn, harness.planned(dict(rest, fusion="full"))]
     for less, more in zip(plans, plans[1:]):
         of_rules = max(0, more["process_bytes"] - less["process_bytes"]) + (PAGE if "fusion_overrides" in values else 0)
         if more["smallest_budget_bytes"] > less["smallest_budget_bytes"] + of_rules:
