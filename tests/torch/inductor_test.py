@@ -99,6 +99,32 @@ class Inductor(unittest.TestCase):
         result.sum().backward()
         self.check_bytes(backend)
 
+    def test_what_is_written_to_a_view(self):
+        """Inductor leaves a copy out, and views of it lie in what was copied."""
+        def whole(x):
+            y = layer(x).tanh() + x
+            y[1:, :4].mul_(2)
+            return torch.nn.functional.gelu(y).square().mean()
+
+        torch.manual_seed(0)
+        layer, x = torch.nn.Linear(32, 32).to(DEVICE), torch.randn(8, 16, 32, device=DEVICE)
+        found = []
+        for backend in ("inductor", snug.torch.backend(snug.torch.plan(whole, x, resident_bytes=0, mode="inductor").smallest_bytes, resident_bytes=0, mode="inductor")):
+            torch._dynamo.reset()
+            layer.zero_grad()
+            torch.compile(whole, backend=backend)(x).backward()
+            found.append([each.grad for each in layer.parameters()])
+        self.check_bytes(backend)
+        self.assertLess(distance(*found), 1e-6 * length(found[0]))
+
+    def test_what_writes_its_operand_takes(self):
+        """Of scatter_reduce, which has no kernel of Inductor's."""
+        layer, x = torch.nn.Linear(64, 64).to(DEVICE), torch.randn(128, 64, device=DEVICE)
+        places = torch.randint(0, 128, (128, 64), device=DEVICE)
+        backend = snug.torch.backend(1 << 40, resident_bytes=0, mode="inductor")
+        torch.compile(lambda x: layer(x).scatter_reduce(0, places, x, "mean").sin().mean(), backend=backend)(x).backward()
+        self.check_bytes(backend)
+
     def test_read_while_it_is_compiled(self):
         """What PyTorch's partition takes is read from what Inductor compiles; where that misses the budget after all, others are lowered."""
         case = Case("custom")

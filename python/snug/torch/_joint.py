@@ -100,6 +100,15 @@ def written(node: Node) -> list[Any]:
     return [node.args[place] if place < len(node.args) else node.kwargs[name] for name, place in places.items()]
 
 
+def _lies_elsewhere(node: Node) -> bool:
+    """Of a view: a pass of Inductor's has given it another operand than it was traced with (of a copy, what was copied)."""
+    returned = [each.alias_info for each in getattr(getattr(node.target, "_schema", None), "returns", ())]
+    values = [node.meta.get("val"), node.args[0].meta.get("val") if node.args and isinstance(node.args[0], Node) else None]
+    if len(returned) != 1 or returned[0] is None or returned[0].is_write or not all(isinstance(each, torch.Tensor) for each in values):
+        return False
+    return len({each.untyped_storage()._cdata for each in values}) == 2
+
+
 def list_forward_part(graph: Graph, num_forward_outputs: int) -> None:
     """What the forward part writes in place (running statistics), and views that it returns of what it has written to, are traced behind the backward part: listed in front of it."""
     first = next((node for node in graph.nodes if "backward" in node.meta.get("partitioner_tag", "")), None)
@@ -231,6 +240,8 @@ class Joint:
             self.of_tangents.add(node)
         if any(each in self._put_right for each in node.all_input_nodes) and not is_assertion(node):
             self._trace_again(node)
+        if _lies_elsewhere(node):
+            node.meta["val"] = value_of(node)
         if node.target is operator.getitem and _is_checked_in_order(node.args[0]):
             self.names[node] = self.names[node.args[0]]
             return

@@ -164,9 +164,14 @@ def _of_forward(storage: Storage | None) -> Storage | None:
 
 
 def _ops_of(kernel: Any) -> list[Node]:
-    """The graph's op that a kernel of a library computes: Inductor names it, unless it has several results."""
+    """The graph's op that a kernel of a library computes: Inductor names it, unless it has several results, or writes its operand in the op's place."""
     origin = kernel.get_origin_node()
-    return [origin] if origin is not None else [each for each in kernel.get_origins() if each.target is kernel.op_overload]
+    return [origin] if origin is not None else [each for each in kernel.get_origins() if _name_of(each.target) == _name_of(kernel.op_overload)]
+
+
+def _name_of(target: Any) -> Any:
+    """Of an op, the same where it writes in place."""
+    return target._schema.name.rstrip("_") if isinstance(target, torch._ops.OpOverload) else target
 
 
 def _laid_out(kernel: Any, origin: Node) -> dict[Node, torch.Tensor]:
@@ -216,7 +221,7 @@ def live(graph: GraphLowering, inputs: dict[str, Storage], held: Sequence[Storag
             life.drop(line.node.get_name())
         elif isinstance(line, wrapper.MultiOutputLine):
             _part_of(life, line)
-        elif isinstance(line, (wrapper.ExternKernelOutLine, wrapper.ExternKernelAllocLine)):
+        elif isinstance(line, (wrapper.ExternKernelOutLine, wrapper.ExternKernelAllocLine, wrapper.IndexPutFallbackLine, wrapper.ScatterFallbackLine)):
             if isinstance(line, wrapper.ExternKernelAllocLine):
                 _called(life, graph, line.node)
             life.take(_scratch(line.node, prices))
