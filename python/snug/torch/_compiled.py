@@ -17,6 +17,7 @@ from .._errors import DoesNotFit, Error
 from ._dropout import OWN_OPS, take_apart
 from ._joint import Joint, Price, draws, list_forward_part, place_in
 from ._marks import make_again
+from ._masked import put_in_place
 from ._memory import shown
 from ._numbers import Numbers
 from ._prices import Prices
@@ -53,7 +54,7 @@ def refused_by_name() -> Iterator[None]:
                     "leave out .item(): what is another number at each call had better be a tensor") from error
     except DynamicOutputShapeException as error:
         raise Error("unsupported", "graph", f"has an op whose result has as many rows as its numbers say ({_op_and_place(error)})",
-                    "torch.where or a product with a mask in its place, also for x[mask] = y, whose gradient has such rows; or capture_dynamic_output_shape_ops off and graphs=\"several\"") from error
+                    "torch.where or a product with a mask in its place, also for x[mask, 3] = y and x[:, mask] = y, where the gradient of y has such rows; or capture_dynamic_output_shape_ops off and graphs=\"several\"") from error
 
 
 def _op_and_place(error: Exception) -> str:
@@ -97,6 +98,7 @@ class Compiled:
     def __init__(self, backend: Backend, module: GraphModule, args: Sequence[Any], share: Allowance | None = None, numbers: Numbers | None = None) -> None:
         """Raises Constant where one of the numbers has to be."""
         refuse_nested(args)
+        put_in_place(module)
         self.backend = backend
         self.numbers = numbers or Numbers()
         self.plan: RegionPlan | None = None

@@ -21,6 +21,7 @@ from . import _page
 from ._backend import Backend, without_gradients
 from ._compiled import device_of, joint_of, refuse_nested, refused_by_name
 from ._joint import Joint, place_in
+from ._masked import put_in_place
 from ._memory import shown
 from ._region import Allowance, RegionPlan, beside, plan_region, warn_of_loss_elsewhere, with_bases
 
@@ -167,6 +168,7 @@ def _op_by_op(backend: Backend, is_planned: bool, module: Any, args: Sequence[An
         return graph
 
     refuse_nested(args)
+    put_in_place(module)
     try:
         with refused_by_name():
             aot_autograd(fw_compiler=nothing, partition_fn=partition, keep_inference_input_mutations=True)(module, list(args))(*args)

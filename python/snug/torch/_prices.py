@@ -243,7 +243,18 @@ def _operands(node: Node, values: Mapping[Node, Any], device: torch.device) -> A
             made[maker] = maker.target(*inputs, **words)  # type: ignore[operator]
         return made[maker][arg.args[1]]
 
-    return torch.fx.node.map_arg((node.args, node.kwargs), operand)
+    operands, words = torch.fx.node.map_arg((node.args, node.kwargs), operand)
+    if node.target in (torch.ops.aten.index_put.default, torch.ops.aten.index_put_.default):
+        _take_rows(*operands[:3])
+    return operands, words
+
+
+def _take_rows(x: torch.Tensor, indices: list[torch.Tensor | None], y: torch.Tensor) -> None:
+    """Where y has a row for each place of a mask, the mask is true at so many."""
+    mask = indices[0]
+    if len(indices) == 1 and mask is not None and mask.dtype == torch.bool and y.dim() == 1 + x.dim() - mask.dim() and y.shape[0] > 1:
+        mask.fill_(False)
+        mask[torch.ones_like(mask).nonzero()[: y.shape[0]].unbind(1)] = True
 
 
 def _made_up(value: Any, device: torch.device) -> Any:
