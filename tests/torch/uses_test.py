@@ -19,6 +19,7 @@ import snug
 import snug.torch
 from cases import DEVICE, equal, gradients_of
 from snug.torch import _prices
+from snug.torch._measure import growth
 from snug.torch._numbers import Numbers
 from snug.torch._prices import Prices, allocated_on_cpu
 from snug.torch._resident import update_bytes
@@ -393,6 +394,22 @@ class Uses(unittest.TestCase):
         number, tensor = (snug.torch.backend("1MiB", optimizer=torch.optim.AdamW(model.parameters(), lr=lr)) for lr in (1e-3, torch.tensor(1e-3)))
         with self.assertNoLogs("torch", "ERROR"):
             self.assertEqual(*(update_bytes(each.optimizer, torch.device(DEVICE)).states for each in (number, tensor)))
+
+    def test_what_a_step_takes_within(self):
+        """Muon multiplies matrices of 16-bit numbers, for which libraries take room of their own."""
+        device = torch.device(DEVICE)
+        prices = Prices(device)
+        layers = nn.Sequential(*(nn.Linear(*sizes, bias=False) for sizes in ((128, 64), (64, 128), (32, 32)))).to(device)
+        for kind, words in ((torch.optim.Muon, {}), (torch.optim.Muon, {"nesterov": False}), (torch.optim.Adafactor, {}), (torch.optim.AdamW, {})):
+            optimizer = kind(layers.parameters(), **words)
+            for each in layers.parameters():
+                each.grad = torch.ones_like(each)
+            planned = update_bytes(optimizer, device, prices).scratch
+            optimizer.step()
+            with growth(device) as grown:
+                optimizer.step()
+            self.assertLessEqual(grown.peak_bytes, planned)
+            self.assertGreater(grown.peak_bytes, 0.97 * planned)
 
     def test_measure_beside_tensors_of_vmap(self):
         """They have no storage, and one that was handed out of its call stays."""

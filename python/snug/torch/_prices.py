@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
-from torch.fx import Node
+from torch.fx import Graph, Node
 from torch.utils._python_dispatch import _disable_current_modes
 
 from .._errors import Error
@@ -79,6 +79,23 @@ class Prices:
         if price is None:
             self.estimated.append(node.name)
             return Price(_estimate(node))
+        return price
+
+    def of_call(self, target: Any, args: Any, words: Any, result: Any) -> Price:
+        """Of an op beside a graph, with tensors without memory."""
+        graph = Graph()
+
+        def placed(value: torch.Tensor) -> Node:
+            node = graph.placeholder(f"operand_{len(graph.nodes)}")
+            node.meta["val"] = value
+            return node
+
+        args, words = torch.utils._pytree.tree_map_only(torch.Tensor, placed, (args, words))
+        node = graph.call_function(target, args, words)
+        node.meta["val"] = result
+        price = self.of(node)
+        for each in graph.nodes:
+            each.meta.clear()  # a graph is a cycle, which would hold the tensors
         return price
 
     def bytes_per_ms(self) -> float:

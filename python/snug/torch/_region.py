@@ -131,7 +131,9 @@ def beside(backend: Any, joint: Joint, args: Sequence[Any], device: torch.device
     """What a graph has in memory beside what its ops make: what is resident, and the bytes of its tangents."""
     # Where a step has several graphs, most results are what the next one reads, and gone behind its backward part.
     results = joint.result_bytes() if backend.graphs == "one" else 0
-    resident = count_resident(args, backend.optimizer, backend.resident_bytes, backend.grads, device, results)
+    prices = backend.prices(device)
+    resident = count_resident(args, backend.optimizer, backend.resident_bytes, backend.grads, device, results, prices)
+    prices.save()
     return resident, sum(each.meta["val"].untyped_storage().nbytes() for each in joint.tangents)
 
 

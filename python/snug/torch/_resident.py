@@ -48,11 +48,12 @@ class Update:
 
 
 class _Counter(TorchDispatchMode):
-    """Bytes of the storages that ops make, while they are there."""
+    """Bytes of the storages that ops make, while they are there, and, with `prices`, of what some take within."""
 
-    def __init__(self, device: torch.device, known: dict[int, int]) -> None:
+    def __init__(self, device: torch.device, known: dict[int, int], prices: Any) -> None:
         super().__init__()
         self.device = device
+        self._prices = prices
         self.peak = self.now = 0
         self._known = dict(known)
         self._seen: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
@@ -61,11 +62,13 @@ class _Counter(TorchDispatchMode):
         if function is torch.ops.aten._local_scalar_dense.default:
             return 0.5 if args[0].dtype.is_floating_point else 1  # a norm, say: no number decides how much an optimizer takes
         result = function(*args, **(kwargs or {}))
+        within = self._prices.of_call(function, args, kwargs or {}, result).scratch if self._prices is not None and _takes_more(function, args) else 0
         for each in torch.utils._pytree.tree_leaves(result):
             if isinstance(each, torch.Tensor) and each.device.type == self.device.type:
                 self._add(each.untyped_storage())
         if self.device.type == "cpu":
-            self.peak = max(self.peak, self.now + _bytes_of_numbers(args))
+            within = max(within, _bytes_of_numbers(args))
+        self.peak = max(self.peak, self.now + within)
         return result
 
     def _add(self, storage: Any) -> None:
@@ -80,6 +83,13 @@ class _Counter(TorchDispatchMode):
         self.now -= self._known.pop(key, 0)
 
 
+def _takes_more(function: Any, args: Sequence[Any]) -> bool:
+    """Products and factors of matrices take room of their own; where types differ, operands are copied."""
+    name = function._schema.name.removeprefix("aten::")
+    types = {each.dtype for each in args if isinstance(each, torch.Tensor) and each.dim()}
+    return name.startswith(("mm", "addmm", "bmm", "baddbmm", "linalg_", "_linalg_")) or (torch.Tag.pointwise in function.tags and len(types) > 1)
+
+
 def _bytes_of_numbers(args: Sequence[Any]) -> int:
     """Of what an op on the CPU makes of a number of Python's: a tensor of 8 bytes, and one of the type of the tensor that it goes with."""
     if not any(isinstance(each, (int, float)) for each in args):
@@ -87,8 +97,9 @@ def _bytes_of_numbers(args: Sequence[Any]) -> int:
     return 8 + max((each.element_size() for each in torch.utils._pytree.tree_leaves(args) if isinstance(each, torch.Tensor)), default=0)
 
 
-def update_bytes(optimizer: torch.optim.Optimizer, device: torch.device) -> Update:
-    """Found by running the optimizer's own first step on tensors without memory: states that do not exist yet are counted.
+def update_bytes(optimizer: torch.optim.Optimizer, device: torch.device, prices: Any = None) -> Update:
+    """Found by running the optimizer's own first step on tensors without memory: states that do not exist yet are counted. `prices`: where they are given, what products of
+    matrices take within is counted too.
 
     Raises Error for an optimizer whose step does not run on them: give `resident_bytes` instead.
     """
@@ -119,7 +130,7 @@ def update_bytes(optimizer: torch.optim.Optimizer, device: torch.device) -> Upda
                     each.grad = torch.empty_like(each)
             there = sum(storages(state_tensors(shadow), device).values())
             known = storages([*twins.values(), *(each.grad for each in twins.values()), *state_tensors(shadow)], device)
-            counter = _Counter(device, known)
+            counter = _Counter(device, known, prices)
             step = type(optimizer).step
             step = getattr(step, "__wrapped__", step)
             with counter, torch.no_grad():
@@ -189,7 +200,7 @@ class Resident:
         return self.parameters + self.buffers_and_inputs + self.gradients + self.states + self.libraries + self.other + self.buckets
 
 
-def count_resident(inputs: Iterable[Any], optimizer: torch.optim.Optimizer | None, resident_bytes: int, grads: str, device: torch.device, results: int) -> Resident:
+def count_resident(inputs: Iterable[Any], optimizer: torch.optim.Optimizer | None, resident_bytes: int, grads: str, device: torch.device, results: int, prices: Any) -> Resident:
     """`inputs`: of the graph, parameters and buffers among them. `results`: bytes of the model's results that are there at the optimizer's step. `grads`: "accumulate" counts `.grad` of every parameter that
     is trained beside what the backward part makes; "none" those alone that backward parts of other graphs may have made."""
     inputs = list(inputs)
@@ -199,6 +210,6 @@ def count_resident(inputs: Iterable[Any], optimizer: torch.optim.Optimizer | Non
     new = {id(each): each.numel() * each.element_size() for each in trained if each.device.type == device.type}
     mine = {id(each) for each in inputs}
     there = sum(count for key, count in new.items() if grads == "accumulate" or key not in mine)
-    update = update_bytes(optimizer, device) if optimizer is not None else Update()
+    update = update_bytes(optimizer, device, prices) if optimizer is not None else Update()
     return Resident(sum(parameters.values()), sum(others.values()), there, update.states,
                     library_bytes(device), resident_bytes, bucket_bytes(), update.scratch, sum(new.values()), results)
