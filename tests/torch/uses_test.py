@@ -389,6 +389,46 @@ class Uses(unittest.TestCase):
             gc.enable()
         self.assertEqual(kept, [True, kept[1], False, kept[1], False, kept[1]])
 
+    def test_hooks_that_step(self):
+        """They run while the engine has gradients beside `.grad`: an optimizer of all parameters, which is only counted, stands for them."""
+        def train(mode, grads, is_kept):
+            torch.manual_seed(0)
+            torch._dynamo.reset()
+            model, x = nn.Linear(128, 256).to(DEVICE), torch.randn(32, 128, device=DEVICE)
+            optimizers = {each: torch.optim.AdamW([each]) for each in model.parameters()}
+
+            def step(parameter):
+                optimizers[parameter].step()
+                optimizers[parameter].zero_grad(set_to_none=not is_kept)
+
+            for each in model.parameters():
+                each.register_post_accumulate_grad_hook(step)
+            backend = snug.torch.backend("1GiB", optimizer=torch.optim.AdamW(model.parameters()), mode=mode, grads=grads)
+            run = torch.compile(lambda x: model(x).square().mean(), backend=backend)
+            for _ in range(2):
+                run(x).backward()
+            gc.collect()
+            with snug.torch.measure() as measured:
+                run(x).backward()
+            (plan,) = backend.plans
+            there = plan.resident.total - plan.resident.libraries - (0 if is_kept else plan.resident.gradients)  # other tests leave tensors
+            self.assertLessEqual(measured.peak_bytes - (measured.start_bytes - there), plan.peak_bytes)
+
+        with warnings.catch_warnings(action="error", category=UserWarning):
+            for mode in ("exact", "inductor"):
+                for grads, is_kept in (("accumulate", True), ("accumulate", False), ("none", False)):
+                    train(mode, grads, is_kept)
+
+    def test_hooks_that_are_not_seen(self):
+        for register, text in (("register_hook", "register_hook.*resident_bytes="), ("register_post_accumulate_grad_hook", "states.*give optimizer=")):
+            model, x = made(lambda layer, x: layer(x).square().mean())
+            getattr(model.layer.weight, register)(lambda _: None)
+            with self.assertWarnsRegex(UserWarning, text):
+                snug.torch.plan(model, x, resident_bytes=0)
+            torch._dynamo.reset()
+            with self.assertWarnsRegex(UserWarning, text):
+                torch.compile(model, backend=snug.torch.backend("1MiB", resident_bytes=0))(x).backward()
+
     def test_a_rate_that_is_a_tensor(self):
         model, _ = made(lambda layer, x: layer(x))
         number, tensor = (snug.torch.backend("1MiB", optimizer=torch.optim.AdamW(model.parameters(), lr=lr)) for lr in (1e-3, torch.tensor(1e-3)))

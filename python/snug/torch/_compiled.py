@@ -22,7 +22,7 @@ from ._memory import shown
 from ._numbers import Numbers
 from ._prices import Prices
 from ._program import Program, Watch
-from ._region import Allowance, RegionPlan, plan_region, warn_of_loss_elsewhere
+from ._region import Allowance, RegionPlan, plan_region, warn_of_what_is_not_seen
 from ._resident import parameters_of
 from ._split import split
 
@@ -176,7 +176,7 @@ class Compiled:
             from torch._functorch.partitioners import default_partition
 
             return default_partition(module, joint_inputs, num_fwd_outputs=num_fwd_outputs, **more)
-        warn_of_loss_elsewhere(backend, joint)
+        warn_of_what_is_not_seen(backend, joint, self._args)
         allowance = self.allowance()
         self.plan = plan_region(backend, joint, self._args, device, allowance, hands_least=backend.is_learning and self.share is None)
         report = self.plan.report

@@ -32,7 +32,7 @@ from ._measure import growth
 from ._memory import shown
 from ._numbers import copied
 from ._prices import Prices
-from ._region import RegionPlan, refusal, warn_of_loss_elsewhere
+from ._region import RegionPlan, refusal, warn_of_what_is_not_seen
 
 if TYPE_CHECKING:
     from ._backend import Backend
@@ -159,7 +159,7 @@ class Fused(Compiled):
         if not joint.of_tangents - set(joint.tangents):
             return parts
 
-        warn_of_loss_elsewhere(backend, joint)
+        warn_of_what_is_not_seen(backend, joint, self._args)
         self.candidates = candidates = Candidates(backend, own, joint, self._args, self.device, self.allowance())
         self.lowered = candidates.plans
         best = self._best(candidates, parts)

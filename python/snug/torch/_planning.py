@@ -23,7 +23,7 @@ from ._compiled import device_of, joint_of, refuse_nested, refused_by_name
 from ._joint import Joint, place_in
 from ._masked import put_in_place
 from ._memory import shown
-from ._region import Allowance, RegionPlan, beside, plan_region, warn_of_loss_elsewhere, with_bases
+from ._region import Allowance, RegionPlan, beside, plan_region, warn_of_what_is_not_seen, with_bases
 
 
 class _Found(Exception):
@@ -178,7 +178,7 @@ def _op_by_op(backend: Backend, is_planned: bool, module: Any, args: Sequence[An
     if not found:
         return None
     joint, device = found[0], device_of(args)
-    warn_of_loss_elsewhere(backend, joint)
+    warn_of_what_is_not_seen(backend, joint, args)
     try:
         region = plan_region(backend, joint, args, device, Allowance()) if is_planned else None
     except DoesNotFit as error:

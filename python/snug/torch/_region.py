@@ -14,7 +14,7 @@ from .._errors import DoesNotFit, Error
 from ._joint import Joint
 from ._memory import shown
 from ._ranks import with_prices_of_first_rank
-from ._resident import Resident, count_resident
+from ._resident import Resident, count_resident, hooks_of
 
 
 @dataclass(frozen=True)
@@ -131,14 +131,21 @@ def beside(backend: Any, joint: Joint, args: Sequence[Any], device: torch.device
     """What a graph has in memory beside what its ops make: what is resident, and the bytes of its tangents."""
     # Where a step has several graphs, most results are what the next one reads, and gone behind its backward part.
     results = joint.result_bytes() if backend.graphs == "one" else 0
+    tangents = sum(each.meta["val"].untyped_storage().nbytes() for each in joint.tangents)
     prices = backend.prices(device)
-    resident = count_resident(args, backend.optimizer, backend.resident_bytes, backend.grads, device, results, prices)
+    resident = count_resident(args, backend.optimizer, backend.resident_bytes, backend.grads, device, results, tangents, prices)
     prices.save()
-    return resident, sum(each.meta["val"].untyped_storage().nbytes() for each in joint.tangents)
+    return resident, tangents
 
 
-def warn_of_loss_elsewhere(backend: Any, joint: Joint) -> None:
-    """Where no result is one number. Of a step of several graphs, another one may have the loss."""
+def warn_of_what_is_not_seen(backend: Any, joint: Joint, args: Sequence[Any]) -> None:
+    """Hooks of parameters, and a loss elsewhere, where no result is one number. Of a step of several graphs, another one may have the loss."""
+    hooks = [hooks_of(each) for each in args if isinstance(each, torch.Tensor) and each.is_leaf and each.requires_grad]
+    if any(of_gradient for of_gradient, _ in hooks):
+        warnings.warn("snug.torch: parameters have hooks (register_hook), and what they make is not in the plan: leave room for it with resident_bytes=", stacklevel=2)
+    if backend.optimizer is None and any(behind for _, behind in hooks):
+        warnings.warn("snug.torch: parameters have hooks (register_post_accumulate_grad_hook), and where they step, the states and what a step takes are not in the plan: give optimizer=, "
+                      "one of all parameters, which is only counted, or leave room with resident_bytes=", stacklevel=2)
     if backend.graphs == "one" and all(each.meta["val"].numel() != 1 for each in joint.tangents):
         warnings.warn("snug.torch: no result of this graph is one number, so the loss is computed elsewhere: what it keeps and takes (logarithms of shares, gradients of logits) "
                       "is not in the plan. Compile model and loss as one function (loss= of snug.torch.plan), or leave room for it with resident_bytes=", stacklevel=2)

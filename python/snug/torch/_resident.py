@@ -189,19 +189,21 @@ class Resident:
     new_gradients: int = 0
     #: Of what the model returned, which who called it has when the optimizer steps.
     results: int = 0
+    #: Where parameters have hooks, which may step: of `.grad` beside the engine's gradients, and of tangents.
+    hooked: int = 0
 
     @property
     def update_peak(self) -> int:
         """At the optimizer's step: all that is resident, gradients among it, the model's results, and what the step takes."""
-        return self.total + self.new_gradients - self.gradients + self.results + self.update_scratch
+        return self.total + self.new_gradients - self.gradients + self.results + self.update_scratch + self.hooked
 
     @property
     def total(self) -> int:
         return self.parameters + self.buffers_and_inputs + self.gradients + self.states + self.libraries + self.other + self.buckets
 
 
-def count_resident(inputs: Iterable[Any], optimizer: torch.optim.Optimizer | None, resident_bytes: int, grads: str, device: torch.device, results: int, prices: Any) -> Resident:
-    """`inputs`: of the graph, parameters and buffers among them. `results`: bytes of the model's results that are there at the optimizer's step. `grads`: "accumulate" counts `.grad` of every parameter that
+def count_resident(inputs: Iterable[Any], optimizer: torch.optim.Optimizer | None, resident_bytes: int, grads: str, device: torch.device, results: int, tangents: int, prices: Any) -> Resident:
+    """`inputs`: of the graph, parameters and buffers among them. `results`: bytes of the model's results that are there at the optimizer's step, `tangents`: of their gradients. `grads`: "accumulate" counts `.grad` of every parameter that
     is trained beside what the backward part makes; "none" those alone that backward parts of other graphs may have made."""
     inputs = list(inputs)
     trained = [each for each in (*inputs, *parameters_of(optimizer)) if isinstance(each, torch.Tensor) and each.requires_grad and each.is_leaf]
@@ -210,6 +212,12 @@ def count_resident(inputs: Iterable[Any], optimizer: torch.optim.Optimizer | Non
     new = {id(each): each.numel() * each.element_size() for each in trained if each.device.type == device.type}
     mine = {id(each) for each in inputs}
     there = sum(count for key, count in new.items() if grads == "accumulate" or key not in mine)
+    is_hooked = any(map(any, map(hooks_of, trained)))
     update = update_bytes(optimizer, device, prices) if optimizer is not None else Update()
     return Resident(sum(parameters.values()), sum(others.values()), there, update.states,
-                    library_bytes(device), resident_bytes, bucket_bytes(), update.scratch, sum(new.values()), results)
+                    library_bytes(device), resident_bytes, bucket_bytes(), update.scratch, sum(new.values()), results, there + tangents if is_hooked else 0)
+
+
+def hooks_of(tensor: torch.Tensor) -> tuple[bool, bool]:
+    """Whether it has hooks of `register_hook`, and of `register_post_accumulate_grad_hook`."""
+    return bool(tensor._backward_hooks), bool(tensor._post_accumulate_grad_hooks)  # type: ignore[attr-defined]
