@@ -41,6 +41,31 @@ class Model(nn.Module):
         return self.function(self.layer, x)
 
 
+class Scaled(torch.Tensor):
+    """Numbers, each row of which is multiplied by one of another tensor's."""
+
+    @staticmethod
+    def __new__(cls, numbers, scales):
+        return torch.Tensor._make_wrapper_subclass(cls, numbers.shape, dtype=numbers.dtype, device=numbers.device)
+
+    def __init__(self, numbers, scales):
+        self.numbers, self.scales = numbers, scales
+
+    def __tensor_flatten__(self):
+        return ["numbers", "scales"], None
+
+    @staticmethod
+    def __tensor_unflatten__(parts, *_):
+        return Scaled(parts["numbers"], parts["scales"])
+
+    @classmethod
+    def __torch_dispatch__(cls, function, types, args=(), kwargs=None):
+        if function is torch.ops.aten.detach.default:
+            return Scaled(args[0].numbers.detach(), args[0].scales.detach())
+        plain = torch.utils._pytree.tree_map_only(Scaled, lambda leaf: leaf.numbers * leaf.scales, (args, kwargs or {}))
+        return function(*plain[0], **plain[1])
+
+
 def made(function):
     torch.manual_seed(0)
     torch._dynamo.reset()
@@ -289,6 +314,31 @@ class Uses(unittest.TestCase):
             torch._dynamo.reset()
             with self.assertRaisesRegex(snug.Error, "inputs.*nested tensor.*\nhint: .*values"):
                 train()
+
+    def test_tensors_of_tensors_are_refused(self):
+        """Such as weights of 8 bits with their scales, and shards."""
+        def square(layer, x):
+            return layer(x).square().mean()
+
+        def is_refused(model, x, text):
+            for mode in ("exact", "inductor"):
+                for train in (lambda: snug.torch.plan(model, (x,), resident_bytes=0, mode=mode), lambda: torch.compile(model, backend=snug.torch.backend("1MiB", resident_bytes=0, mode=mode))(x)):
+                    torch._dynamo.reset()
+                    with self.assertRaisesRegex(snug.Error, text):
+                        train()
+
+        model, x = made(square)
+        is_refused(model, Scaled(x, x[:1]), r"inputs.*\.Scaled of shape \(32, 16\), whose bytes lie in tensors of its own\nhint: plain tensors")
+        model.layer.weight = nn.Parameter(Scaled(model.layer.weight.detach(), x[:1]), requires_grad=False)
+        is_refused(model, x, r"parameters.*Scaled of shape \(16, 16\)")
+        torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+        try:
+            from torch.distributed.tensor import Replicate, distribute_module, distribute_tensor
+            mesh = torch.distributed.init_device_mesh(DEVICE, (1,))
+            model, x = made(square)
+            is_refused(distribute_module(model, mesh), distribute_tensor(x, mesh, [Replicate()]), r"DTensor of shape.*\nhint: .to_local\(\)")
+        finally:
+            torch.distributed.destroy_process_group()
 
     @unittest.skipIf(DEVICE == "cuda", "an op of the CPU")
     def test_a_fused_lstm_is_refused(self):

@@ -12,6 +12,7 @@ from torch._dynamo.convert_frame import compile_lock  # tracing changes what the
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 from torch.fx import GraphModule
 from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from .._errors import DoesNotFit, Error
 from ._dropout import OWN_OPS, take_apart
@@ -61,9 +62,15 @@ def _op_and_place(error: Exception) -> str:
     return ", ".join([str(error).split("\n", 1)[0], *place_in(str(error))])
 
 
-def refuse_nested(args: Sequence[Any]) -> None:
-    if any(isinstance(each, torch.Tensor) and each.is_nested for each in args):
-        raise Error("unsupported", "inputs", "have a nested tensor, whose bytes lie in tensors of its own", "hand over its .values() and .offsets(), or rows that are padded")
+def refuse_wrapped(args: Sequence[Any]) -> None:
+    """Tensors whose numbers lie in tensors of their own: what a graph gets are those, and in another order than its arguments."""
+    for each in args:
+        if isinstance(each, torch.Tensor) and each.is_nested:
+            raise Error("unsupported", "inputs", "have a nested tensor, whose bytes lie in tensors of its own", "hand over its .values() and .offsets(), or rows that are padded")
+        if is_traceable_wrapper_subclass(each):
+            kind, what = type(each), "parameters" if isinstance(each, torch.nn.Parameter) else "inputs"
+            hint = ".to_local() of it, or snug.torch.checkpoint, which counts this rank's part" if isinstance(getattr(each, "_local_tensor", None), torch.Tensor) else "plain tensors (.dequantize() where it has that)"
+            raise Error("unsupported", what, f"have a {kind.__module__}.{kind.__qualname__} of shape {tuple(each.shape)}, whose bytes lie in tensors of its own", hint)
 
 
 def device_of(args: Sequence[Any]) -> torch.device:
@@ -97,7 +104,7 @@ class Compiled:
 
     def __init__(self, backend: Backend, module: GraphModule, args: Sequence[Any], share: Allowance | None = None, numbers: Numbers | None = None) -> None:
         """Raises Constant where one of the numbers has to be."""
-        refuse_nested(args)
+        refuse_wrapped(args)
         put_in_place(module)
         self.backend = backend
         self.numbers = numbers or Numbers()

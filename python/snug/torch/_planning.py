@@ -19,7 +19,7 @@ from .. import solve
 from .._errors import DoesNotFit, Error, Way
 from . import _page
 from ._backend import Backend, without_gradients
-from ._compiled import device_of, joint_of, refuse_nested, refused_by_name
+from ._compiled import device_of, joint_of, refuse_wrapped, refused_by_name
 from ._joint import Joint, place_in
 from ._masked import put_in_place
 from ._memory import shown
@@ -167,7 +167,7 @@ def _op_by_op(backend: Backend, is_planned: bool, module: Any, args: Sequence[An
     def nothing(graph: Any, _: Any) -> Any:
         return graph
 
-    refuse_nested(args)
+    refuse_wrapped(args)
     put_in_place(module)
     try:
         with refused_by_name():
