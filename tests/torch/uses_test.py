@@ -293,6 +293,23 @@ class Uses(unittest.TestCase):
         self.assertTrue(equal(wanted, gradients_of(model, backend, x)))
         self.assertGreater(len(backend.plans), 1)
 
+    def test_a_range_of_a_tensor(self):
+        """Longformer has one for its global attention: its length is a number, which Dynamo may leave in the graph. Outside of what is compiled, it trains."""
+        def below(x):
+            counts = (x > 0).sum(1)
+            return torch.arange(counts.max(), device=x.device) < counts.unsqueeze(-1)
+
+        def spans(below):
+            return made(lambda layer, x: (layer(x).sum(1, keepdim=True) * below(x)).square().mean())
+
+        for mode in ("exact", "inductor"):
+            model, x = spans(below)
+            with self.assertRaisesRegex(snug.Error, r"number of the host(?s:.*)hint: .*arange.*torch.compiler.disable"):
+                torch.compile(model, backend=snug.torch.backend("1MiB", resident_bytes=0, mode=mode), fullgraph=True)(x)
+            model, x = spans(torch.compiler.disable(below))
+            for found, wanted in zip(gradients_of(model, snug.torch.backend("1MiB", resident_bytes=0, mode=mode, graphs="several"), x), gradients_of(model, "eager", x)):
+                torch.testing.assert_close(found, wanted)
+
     def test_refusals_name_the_op(self):
         def printed(layer, x):
             y = layer(x)

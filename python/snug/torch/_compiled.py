@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from .._errors import DoesNotFit, Error
 from ._dropout import OWN_OPS, take_apart
-from ._joint import Joint, Price, draws, list_forward_part, place_in
+from ._joint import NUMBER_HINT, Joint, Price, draws, list_forward_part, place_in
 from ._marks import make_again
 from ._masked import put_in_place
 from ._memory import shown
@@ -51,8 +51,7 @@ def refused_by_name() -> Iterator[None]:
     try:
         yield
     except DataDependentOutputException as error:
-        raise Error("unsupported", "graph", f"has a number of the host ({_op_and_place(error)})",
-                    "leave out .item(): what is another number at each call had better be a tensor") from error
+        raise Error("unsupported", "graph", f"has a number of the host ({_op_and_place(error)})", NUMBER_HINT) from error
     except DynamicOutputShapeException as error:
         raise Error("unsupported", "graph", f"has an op whose result has as many rows as its numbers say ({_op_and_place(error)})",
                     "torch.where or a product with a mask in its place, also for x[mask, 3] = y and x[:, mask] = y, where the gradient of y has such rows; or capture_dynamic_output_shape_ops off and graphs=\"several\"") from error

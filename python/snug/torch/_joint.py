@@ -29,6 +29,8 @@ class Price(NamedTuple):
     types: tuple[str, ...] = ()
 
 
+NUMBER_HINT = ("leave out .item(): what is another number at each call had better be a tensor; where a library takes one (torch.arange of a tensor), "
+               'torch.compiler.disable around its function, and graphs="several"')
 HOST_NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool, int, float, bool)
 
 
@@ -52,7 +54,7 @@ def tensors(node: Node) -> list[torch.Tensor | None]:
     parts = list(value) if isinstance(value, (tuple, list)) else [value]
     for each in parts:
         if isinstance(each, HOST_NUMBERS):
-            raise refuse(node, "is a number of the host", "leave out .item(): what is another number at each call had better be a tensor")
+            raise refuse(node, "is a number of the host", NUMBER_HINT)
         if isinstance(each, torch.Tensor) and each.layout != torch.strided:
             raise refuse(node, f"makes a tensor of layout {each.layout}, whose bytes its numbers decide", "dense tensors; sparse=False for embeddings")
         if each is not None and not isinstance(each, torch.Tensor):

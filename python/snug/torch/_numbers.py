@@ -93,7 +93,7 @@ class Numbers:
 
         Raises Constant where a number needs one.
         """
-        shapes = ShapeEnv(allow_dynamic_output_shape_ops=False)
+        shapes = ShapeEnv(allow_scalar_outputs=False, allow_dynamic_output_shape_ops=False)
         mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=shapes)
         given = [mode.from_tensor(each, static_shapes=True) if isinstance(each, torch.Tensor) else each for each in args]
         for i in self.free:
