@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <memory>
 #include <set>
+#include <utility>
 
 #include "base/id_vector.h"
 #include "base/utf8.h"
@@ -272,10 +273,13 @@ Network with_known_facts(const Network& network, NetworkFacts known) {
 namespace {
 
 // A function with a counter or random numbers of its own shows in two graphs of the same request.
-void check_repeats(const Probing& its, bool training, const Lengths& lengths, const Graph& graph) {
+// Returns what the graph computes with.
+IdVector<NodeId, uint64_t> repeated_ops(const Probing& its, bool training, const Lengths& lengths,
+                                        const Graph& graph) {
   NetworkFacts unused;
   const Graph again = probe(its, training, lengths, unused);
-  if (op_digests(graph) == op_digests(again)) return;
+  IdVector<NodeId, uint64_t> ops = op_digests(graph);
+  if (ops == op_digests(again)) return ops;
   fail(its.network,
        "it is another network each time it is built: " + std::to_string(graph.nodes.size()) +
            " ops, then " + std::to_string(again.nodes.size()) +
@@ -290,7 +294,7 @@ NetworkFacts find_facts(const Probing& its, const std::vector<Lengths>& lengths)
   const Lengths longest = lengths.empty() ? Lengths() : lengths.back();
   const Lengths shortest = lengths.empty() ? Lengths() : lengths.front();
   const Graph probed = probe(its, true, longest, facts);
-  check_repeats(its, true, longest, probed);
+  IdVector<NodeId, uint64_t> training_ops = repeated_ops(its, true, longest, probed);
   NetworkFacts other;
   const Graph of_other_rows = probe(its, true, longest, other, kOtherRows);
   find_coupling(its, true, probed, of_other_rows, facts);
@@ -308,7 +312,7 @@ NetworkFacts find_facts(const Probing& its, const std::vector<Lengths>& lengths)
   if (trained.empty())
     fail(network, "the network has no weights", "declare them with layers or parameter()");
   const Graph evaluated = probe(its, false, longest, facts);
-  check_repeats(its, false, longest, evaluated);
+  IdVector<NodeId, uint64_t> evaluation_ops = repeated_ops(its, false, longest, evaluated);
   find_coupling(its, false, evaluated, probe(its, false, longest, other, kOtherRows), facts);
   for (const std::string& name : weights_in(evaluated)) {
     if (std::find(trained.begin(), trained.end(), name) == trained.end())
@@ -329,8 +333,8 @@ NetworkFacts find_facts(const Probing& its, const std::vector<Lengths>& lengths)
   check_lengths(its, lengths, {probed, evaluated}, facts);
   facts.shortest = shortest;
   facts.longest = longest;
-  if (facts.coupling.empty()) facts.training_ops = op_digests(probed);
-  if (facts.eval_coupling.empty()) facts.evaluation_ops = op_digests(evaluated);
+  if (facts.coupling.empty()) facts.training_ops = std::move(training_ops);
+  if (facts.eval_coupling.empty()) facts.evaluation_ops = std::move(evaluation_ops);
   return facts;
 }
 

@@ -251,9 +251,10 @@ class ProgramTeller {
         if (level != compile::FusionLevel::full) product = &node;
         continue;
       }
-      if (level != compile::FusionLevel::off && product == nullptr) continue;
-      std::string reason = level_text(level == compile::FusionLevel::off ? node : *product);
-      if (level != compile::FusionLevel::off) reason += ", for " + *product->op->name;
+      const bool is_off = level == compile::FusionLevel::off;
+      if (!is_off && product == nullptr) continue;
+      const std::string reason =
+          is_off ? level_text(node) : level_text(*product) + ", for " + *product->op->name;
       add_apart(op_at(step), *node.op->name, reason,
                 nodes.size() == 1 ? plan::seconds_of(problem(), at) : cost.seconds);
     }
