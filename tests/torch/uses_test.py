@@ -18,10 +18,11 @@ from torch.nn import functional as F
 import snug
 import snug.torch
 from cases import DEVICE, equal, gradients_of
-from snug.torch import _prices
+from snug.torch import _profiler
 from snug.torch._measure import growth
 from snug.torch._numbers import Numbers
-from snug.torch._prices import Prices, allocated_on_cpu
+from snug.torch._prices import Prices
+from snug.torch._profiler import allocated_on_cpu
 from snug.torch._resident import update_bytes
 
 warnings.filterwarnings("ignore")
@@ -544,6 +545,20 @@ class Uses(unittest.TestCase):
             self.assertEqual(measured.peak_bytes - measured.start_bytes, size)
             del between, fresh
 
+    def test_garbage_that_goes_meanwhile(self):
+        """What was made in another measurement is seen to go in this one. Who waits for its garbage to be collected saves nothing by it."""
+        if DEVICE != "cpu":
+            self.skipTest("there, the allocator is asked")
+        with growth(torch.device("cpu")):
+            garbage, leaving = torch.ones(1 << 18), torch.ones(1 << 17)
+        with growth(torch.device("cpu"), [leaving]) as grown:
+            del garbage, leaving
+            torch.ones(1 << 19)
+        self.assertEqual(grown.peak_bytes, 4 * ((1 << 19) - (1 << 17)))
+        with growth(torch.device("cpu")):
+            held = [torch.ones(1 << 18)]
+        self.assertEqual(allocated_on_cpu(lambda: held.clear() or torch.ones(1 << 17)), (4 << 17, 4 << 17))
+
     def test_one_profiler(self):
         """The first step measures ops with it on the CPU: a measurement around that says so, and is no wrong number."""
         if DEVICE != "cpu":
@@ -572,7 +587,7 @@ class Uses(unittest.TestCase):
         for each in threads:
             each.join()
         self.assertEqual(wrong, [])
-        with unittest.mock.patch.object(_prices, "SECONDS_FOR_PROFILER", 0.01), snug.torch.measure("cpu"):  # one that waits for the other for ever is refused
+        with unittest.mock.patch.object(_profiler, "SECONDS_FOR_PROFILER", 0.01), snug.torch.measure("cpu"):  # one that waits for the other for ever is refused
             def late():
                 with self.assertRaisesRegex(snug.Error, "another thread measures.*\nhint: measure behind"):
                     allocated_on_cpu(lambda: torch.ones(64))

@@ -141,7 +141,6 @@ class Fused(Compiled):
     prices = 0  # partitions that are lowered for a price list
     lowered: list[RegionPlan]  # of the partitions that were lowered, PyTorch's own first where it may fit
     made: list[Held]  # what crosses and the forward part made
-    watched: set[int] = set()  # storages that cross, of a forward part that was measured: the profiler sees them go
 
     def _partition(self, module: GraphModule, joint_inputs: Any, *, num_fwd_outputs: int, **more: Any) -> Parts:
         if self._is_exact:
@@ -237,8 +236,7 @@ class Fused(Compiled):
         self._check_room(args)
         handed_on = [held(args[i]) for i in self.kept_inputs]
         resident = {each.untyped_storage()._cdata for each in args if isinstance(each, torch.Tensor)}
-        is_watched = self.plan.measured_backward_bytes is None and _can_measure()
-        if is_watched:
+        if self.plan.measured_backward_bytes is None and _can_measure():
             with growth(self.device) as grown:
                 results = self.forward(args)
             self.plan.measure_forward(grown.peak_bytes)
@@ -248,7 +246,6 @@ class Fused(Compiled):
                          for part in (results[: self.num_results], results[self.num_results:]))
         crossing = {each.untyped_storage()._cdata: each for each in crossed}
         self.made += [held(each) for each in crossing.values()]
-        self.watched = set(crossing) if is_watched else set()
         self._note_forward(handed_on + [held(each) for each in crossing.values()], made)
         return results
 
@@ -262,9 +259,9 @@ class Fused(Compiled):
         mine = {each.untyped_storage()._cdata: each for each in args if isinstance(each, torch.Tensor) and each.untyped_storage()._cdata in waiting}
         crossed = [held(each) for key, each in mine.items() if key not in results]
         before = sum({**results, **{key: waiting[key] for key in mine}}.values())
-        if self.plan.measured_backward_bytes is None and self.watched.issuperset(mine) and _can_measure():
-            mine.clear()
-            with growth(self.device) as grown:
+        if self.plan.measured_backward_bytes is None and _can_measure():
+            with growth(self.device, mine.values()) as grown:
+                mine.clear()
                 gradients = self.backward(args)
             if not self._check_retained(crossed, gradients):
                 self.plan.measure_backward(before + grown.peak_bytes)

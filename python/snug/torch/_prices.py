@@ -5,18 +5,14 @@ Every op is measured once a device, on operands of its own shapes, and remembere
 """
 from __future__ import annotations
 
-import contextlib
-import itertools
 import json
 import operator
 import os
 import pathlib
 import platform
 import tempfile
-import threading
 import time
-import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -25,12 +21,11 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from .._errors import Error
 from ._joint import Price, size_of, tensors
+from ._profiler import allocated_on_cpu
 
 MOVED = 32 << 20  # bytes that an op reads and writes to show how fast the device moves them
 BYTES_PER_MS = 10e6  # of an op that does not run on made-up operands
 MS_PER_CALL = 0.005
-SECONDS_FOR_PROFILER = 60
-_profiler = threading.RLock()  # PyTorch's: with two threads in it, some versions end the process
 
 
 def cache_folder() -> pathlib.Path:
@@ -181,55 +176,6 @@ class Prices:
             return max(0, after["requested_bytes.all.peak"] - max(before, after["requested_bytes.all.current"]))
         peak, kept = allocated_on_cpu(run)
         return peak - max(0, kept)
-
-
-def _events(results: Any) -> list[int]:
-    found = [event for event in results.events() if event.name() == "[memory]" and "cpu" in str(event.device_type()).lower()]
-    return [event.nbytes() for event in sorted(found, key=lambda event: event.start_ns())]
-
-
-@contextlib.contextmanager
-def watched_allocations(read: Callable[[Any], list[int]] = _events) -> Iterator[list[int]]:
-    """What is allocated (above 0) and freed (below) on the CPU, in order, once it is over: what `read` finds in the profiler's results. PyTorch has one profiler, and another
-    that runs ends with this one. Threads take turns.
-
-    Raises Error where another one has ended it, and where another thread does not let go of it.
-    """
-    if not _profiler.acquire(timeout=SECONDS_FOR_PROFILER):
-        raise Error("bad_config", "measure", f"has waited {SECONDS_FOR_PROFILER} s for PyTorch's profiler, of which there is one: another thread measures", "measure behind the first step, in which ops are measured, and one thing at a time")
-    if torch.autograd._profiler_enabled():
-        warnings.warn("snug.torch: ops are measured with PyTorch's profiler, and the one that runs ends here: begin it behind the first step", stacklevel=2)
-    level = os.environ.get("KINETO_LOG_LEVEL")
-    os.environ["KINETO_LOG_LEVEL"] = "99"  # a machine without a GPU is told about it otherwise
-    events: list[int] = []
-    try:
-        profile = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True)
-        profile.__enter__()
-        try:
-            yield events
-            if not torch.autograd._profiler_enabled():
-                raise Error("bad_config", "measure", "has lost PyTorch's profiler, of which there is one, to another measurement within it", "measure behind the first step, in which ops are measured, and one thing at a time")
-        finally:
-            if torch.autograd._profiler_enabled():  # PyTorch 2.11 cannot end it a second time
-                profile.__exit__(None, None, None)
-    finally:
-        os.environ.pop("KINETO_LOG_LEVEL")
-        if level is not None:
-            os.environ["KINETO_LOG_LEVEL"] = level
-        _profiler.release()
-    events += read(profile.profiler.kineto_results)
-
-
-def allocated_on_cpu(run: Any) -> tuple[int, int]:
-    """The largest sum of what a call allocates on the CPU, and what of it is there when it returns."""
-    with watched_allocations() as events:
-        result = run()
-    del result
-    return peak_of(events), sum(events)
-
-
-def peak_of(events: list[int]) -> int:
-    return max(itertools.accumulate(events, initial=0))
 
 
 def _shown(arg: Any, values: Mapping[Node, Any]) -> str:
