@@ -6,7 +6,7 @@
 
 Beside `snug.torch.backend` run: the model without a backend ("eager"), AOTAutograd's graphs ("aot_eager"), every layer under torch.utils.checkpoint, and
 `activation_memory_budget` at some fractions, all op by op ("aot_eager" with min-cut), or, with `--mode inductor`, all compiled by Inductor. Times are
-medians of `--rounds` rounds in turns.
+medians of `--rounds` rounds in turns; budgets that get one plan share its time.
 Behind the table stands what must hold: cost and peak over budgets, and both beside PyTorch's fractions.
 """
 import argparse
@@ -146,19 +146,25 @@ def main():
         backend = snug.torch.backend(memory, optimizer=optimizer, resident_bytes=beside, differentiate="loss", grads=words.grads, mode=words.mode)
         add(f"snug {share}", torch.compile(model, backend=backend, dynamic=False), memory)
         if rows and backend.plans:
-            rows[-1].update(planned=backend.plans[-1].peak_bytes, overhead=backend.plans[-1].overhead, budget=memory, solve=backend.plans[-1].report["seconds"])
+            found = backend.plans[-1]
+            rows[-1].update(planned=found.peak_bytes, overhead=found.overhead, budget=memory, solve=found.report["seconds"], schedule=found.report["schedule"])
+            same = next((row for row in rows[:-1] if row.get("schedule") == rows[-1]["schedule"] and row["planned"] == found.peak_bytes), None)
+            if same is not None:  # its time is that one's
+                rows[-1].update(step=same["step"], times=same["times"])
     for fraction in filter(None, words.fractions.split(",")):
         fraction = float(fraction)
         add(f"activation_memory_budget {fraction}", under_inductor(model, fraction) if words.mode == "inductor" else torch.compile(model, backend=min_cut(fraction), dynamic=False))
     add("eager", model)
     if words.mode == "inductor":
         add("inductor", under_inductor(model))
+    steps = {id(row["step"]): row for row in rows}
     for _ in range(words.rounds):
-        for row in rows:
+        for row in steps.values():
             row["times"].append(row["step"].seconds())
     add_checkpoint(model, batch, words, rows, autocast, states)
     for row in rows:
         row["seconds"] = statistics.median(row.pop("times"))
+        row.pop("schedule", None)
         del row["step"]
     keep_all = next(row["seconds"] for row in rows)
     print(f"\n{torch.cuda.get_device_name() if words.device == 'cuda' else 'cpu'}, PyTorch {torch.__version__}: {words.model} {' '.join(words.arguments)}")

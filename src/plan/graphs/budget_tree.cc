@@ -19,9 +19,6 @@ constexpr double kWorthImproving = 1.01;
 constexpr double kNear = 1.1;
 constexpr int32_t kHalvings = 7;          // of a cell
 constexpr int32_t kStartedHalvings = 3;   // of them, begun from schedules as well
-constexpr int32_t kImprovedHalvings = 2;  // of them
-// More are improved as long as the cell's ends differ by so much.
-constexpr double kSteep = 1.01;
 constexpr int32_t kCurveHalvings = 2;
 // Shares of a peak by which it is lowered; halved where that fails.
 constexpr double kFirstStepDown = 0.01;
@@ -270,12 +267,11 @@ BudgetTree::State BudgetTree::middle(const Cell& cell, int64_t bytes, int32_t de
     for (Start& each : search_.from_schedules(bounds, order_.schedules(bytes)))
       consider(seen(std::move(each)));
   }
-  const bool is_steep = cell.lower.cost() > kSteep * cell.upper.cost();
   const bool is_like_end = cell.is_lowest && is_many() && depth < kEndsOfLowest;
   if (limits_.is_improved && is_like_end) {
     const double length = length_of(cell.lower.cost(), cell.upper.cost(), kRiseOfEnd);
     consider(improved({best}, bounds, length));
-  } else if (limits_.is_improved && (depth < kImprovedHalvings || is_steep)) {
+  } else if (limits_.is_improved) {
     const double length = length_of(cell.lower.cost(), cell.upper.cost(), kRiseOfMiddle);
     consider(seen(search_.improve(*best.start, bounds, length * kMiddleShare, kWarmer)));
   }
