@@ -91,18 +91,17 @@ class RowsOfNodes {
  public:
   RowsOfNodes(const Launch& launch, size_t input, int64_t rows, int64_t width)
       : launch_(launch), input_(input), rows_(rows), width_(width) {}
-  [[nodiscard]] ProductOperand operand() const { return {.read = read, .source = this}; }
+  [[nodiscard]] ProductOperand operand() const { return {.find = find, .source = this}; }
 
  private:
   static constexpr size_t kInputs = 3;
 
-  static void read(const void* source, int64_t row, int64_t first, int64_t count,
-                   float* out) noexcept {
+  static const float* find(const void* source, int64_t row) noexcept {
     const auto& of = *static_cast<const RowsOfNodes*>(source);
     const size_t node = static_cast<size_t>(row / of.rows_);
     const auto* data =
         reinterpret_cast<const float*>(of.launch_.inputs[kInputs * node + of.input_]);
-    std::copy_n(data + row % of.rows_ * of.width_ + first, count, out);
+    return data + row % of.rows_ * of.width_;
   }
 
   const Launch& launch_;

@@ -76,9 +76,23 @@ class PartRun {
   // Elements [first, first + count) of a stored row: where they lie, or read into `buffer`.
   static const float* row_of(const ProductOperand& from, int64_t row, int64_t first, int64_t count,
                              float* buffer) {
+    if (from.find != nullptr) return from.find(from.source, row) + first;
     if (from.read == nullptr) return from.data + row * from.stride + first;
     from.read(from.source, row, first, count, buffer);
     return buffer;
+  }
+
+  static void copy_row(const ProductOperand& from, int64_t row, int64_t first, int64_t count,
+                       float* to) {
+    const float* const at = row_of(from, row, first, count, to);
+    if (at != to) std::memcpy(to, at, static_cast<size_t>(count) * sizeof(float));
+  }
+
+  // The row that is packed some rows later, of those before `end`.
+  static void fetch_row_behind(const ProductOperand& from, int64_t row, int64_t end, int64_t first,
+                               int64_t count) {
+    if (from.read == nullptr && row + kRowsAhead < end)
+      fetch_ahead(row_of(from, row + kRowsAhead, first, count, nullptr), count);
   }
 
   // Row `row` of the panel that holds a column, from that column on.
@@ -121,13 +135,13 @@ class PartRun {
     float* const panel = panel_of(column, columns, depth);
     const int64_t count = HWY_MIN(width_, columns.end - column);
     const int64_t row = b_row0_ + column;
-    if (launch_.b.read == nullptr) {
+    if (!spec_.reads_b) {
       const float* from = launch_.b.data + row * launch_.b.stride + packed_.begin;
       transpose_into(from, launch_.b.stride, count, depth, panel, width_);
     } else {
       float* const rows = scratch_ + blocking_.rows_at;
       for (int64_t j = 0; j < count; ++j)
-        launch_.b.read(launch_.b.source, row + j, packed_.begin, depth, rows + j * depth);
+        copy_row(launch_.b, row + j, packed_.begin, depth, rows + j * depth);
       transpose_into(rows, depth, count, depth, panel, width_);
     }
     clear_beyond(panel, width_, count, depth);
@@ -137,9 +151,9 @@ class PartRun {
   void pack_along(int64_t first, const IndexRange& columns, int64_t depth) {
     const int64_t count = columns.end - first;
     for (int64_t k = 0; k < depth; ++k) {
-      const float* row = row_of(launch_.b, b_row0_ + packed_.begin + k, first, count,
-                                scratch_ + blocking_.rows_at);
-      if (launch_.b.read == nullptr) fetch_ahead(row + kRowsAhead * launch_.b.stride, count);
+      const int64_t at = b_row0_ + packed_.begin + k;
+      const float* row = row_of(launch_.b, at, first, count, scratch_ + blocking_.rows_at);
+      fetch_row_behind(launch_.b, at, b_row0_ + spec_.k, first, count);
       float* const to = panel_of(first, columns, depth) + k * width_;
       copy_into_panels(row, count, width_, to, depth * width_);
     }
@@ -169,11 +183,8 @@ class PartRun {
         a_row_ = launch_.a.stride;
         return;
       }
-      for (int64_t i = rows.begin; i < rows.end; ++i) {
-        float* const to = copy + (i - rows.begin) * depth;
-        const float* from = row_of(launch_.a, a_row0_ + i, ks.begin, depth, to);
-        if (from != to) std::memcpy(to, from, static_cast<size_t>(depth) * sizeof(float));
-      }
+      for (int64_t i = rows.begin; i < rows.end; ++i)
+        copy_row(launch_.a, a_row0_ + i, ks.begin, depth, copy + (i - rows.begin) * depth);
       return;
     }
     a_ = copy;
@@ -181,9 +192,9 @@ class PartRun {
     const int64_t all = rows.end - rows.begin;
     const Strips strips(rows);
     for (int64_t k = 0; k < depth; ++k) {
-      const float* from =
-          row_of(launch_.a, a_row0_ + ks.begin + k, rows.begin, all, scratch_ + blocking_.rows_at);
-      if (launch_.a.read == nullptr) fetch_ahead(from + kRowsAhead * launch_.a.stride, all);
+      const int64_t at = a_row0_ + ks.begin + k;
+      const float* from = row_of(launch_.a, at, rows.begin, all, scratch_ + blocking_.rows_at);
+      fetch_row_behind(launch_.a, at, a_row0_ + spec_.k, rows.begin, all);
       float* to = copy;
       for (int64_t s = 0; s < strips.count; ++s) {
         const int64_t height = strips.height(s);

@@ -309,6 +309,53 @@ TEST_F(EveryTarget, reads_operands_and_stores_tiles_in_16_bits) {
   }
 }
 
+// As of several nodes: the last stored row lies first.
+class ReversedRows {
+ public:
+  ReversedRows(const std::vector<float>& rows, int64_t width) : width_(width) {
+    const int64_t count = width > 0 ? static_cast<int64_t>(rows.size()) / width : 0;
+    for (int64_t row = count - 1; row >= 0; --row)
+      reversed_.insert(reversed_.end(), rows.begin() + row * width,
+                       rows.begin() + (row + 1) * width);
+  }
+  [[nodiscard]] ProductOperand operand() const { return {.find = find, .source = this}; }
+
+ private:
+  static const float* find(const void* source, int64_t row) noexcept {
+    const auto& of = *static_cast<const ReversedRows*>(source);
+    EXPECT_GE(row, 0);
+    EXPECT_LE((row + 1) * of.width_, static_cast<int64_t>(of.reversed_.size()));
+    return of.reversed_.data() + of.reversed_.size() - (row + 1) * of.width_;
+  }
+  int64_t width_;
+  std::vector<float> reversed_;
+};
+
+TEST_F(EveryTarget, finds_operands_whose_rows_lie_apart) {
+  for (ProductSpec p : specs()) {
+    const Operands with = operands_of(p);
+    const ReversedRows a(with.a, a_width(p));
+    const ReversedRows b(with.b, b_width(p));
+    for_each([&](bool) {
+      const std::vector<float> expected = run(p, with, 1);
+      ProductSpec apart = p;
+      apart.reads_a = apart.reads_b = true;
+      for (const int threads : {1, 3}) {
+        std::vector<float> dst = with.before;
+        const Product product(apart, threads);
+        Scratch scratch(product.scratch_bytes());
+        product.run({.a = a.operand(),
+                     .b = b.operand(),
+                     .dst = dst.data(),
+                     .dst_stride = p.n,
+                     .scratch = scratch.data()});
+        EXPECT_TRUE(scratch.is_intact()) << text(p);
+        EXPECT_TRUE(is_equal(dst, expected)) << text(p) << ", " << threads << " threads";
+      }
+    });
+  }
+}
+
 // Each element of dst is in one finished tile.
 TEST(Product, finishes_every_element_once) {
   for (ProductSpec p : specs()) {

@@ -8,7 +8,8 @@
 // on where K is cut into products that accumulate.
 //
 // Doors for what is done on the way: an operand that is not f32 is read row by row by a callback as
-// it is packed, and a finished tile is handed to a callback while it is in the first cache.
+// it is packed, one whose rows lie apart is found by one, and a finished tile is handed to a
+// callback while it is in the first cache.
 //
 // Or b lies in panels already, packed once for many products (panels.h): nothing is packed then.
 //
@@ -30,7 +31,7 @@ struct ProductSpec {
   int64_t k = 0;
   bool transpose_a = false;
   bool transpose_b = false;
-  bool reads_a = false;      // by a callback: it is not f32 as it lies
+  bool reads_a = false;      // by a callback: it is not f32, or not one row behind the other
   bool reads_b = false;      // likewise
   bool accumulates = false;  // tiles begin with what dst holds
   bool holds_tiles =
@@ -51,11 +52,15 @@ struct PanelShape {
 using ReadRow = void (*)(const void* source, int64_t row, int64_t first, int64_t count,
                          float* out) noexcept;
 
-/// f32 at data + row * stride, or what `read` gives. Of panels, `data` alone.
+/// Where a stored row lies.
+using FindRow = const float* (*)(const void* source, int64_t row) noexcept;
+
+/// f32 at data + row * stride, or where `find` says, or what `read` gives. Of panels, `data` alone.
 struct ProductOperand {
   const float* data = nullptr;
   int64_t stride = 0;
   ReadRow read = nullptr;
+  FindRow find = nullptr;  // of an operand that is packed row by row
   const void* source = nullptr;
 };
 

@@ -55,7 +55,10 @@ void run_tile(const TileArgs& args) {
       sums[i][v] = kLoads ? hn::LoadU(d, c + i * c_stride + v * lanes) : hn::Zero(d);
   }
   // The tile below is next: its lines arrive while this one is computed.
-  for (int i = 0; i < kRows; ++i) __builtin_prefetch(c + (kRows + i) * c_stride, 0, 2);
+  for (int i = 0; i < kRows; ++i) {
+    for (int v = 0; v < kVectors; ++v)
+      __builtin_prefetch(c + (kRows + i) * c_stride + v * lanes, 0, 2);
+  }
   const float* HWY_RESTRICT b = args.b;
   const float* HWY_RESTRICT a = args.a;
   [[maybe_unused]] const float* next = args.next;
