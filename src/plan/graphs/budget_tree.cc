@@ -17,8 +17,8 @@ constexpr int32_t kFewStages = 200;  // improved from all of them
 constexpr double kWorthImproving = 1.01;
 // A start that costs no more than so much above the anchor before needs no other beside it.
 constexpr double kNear = 1.1;
-constexpr int32_t kHalvings = 7;          // of a cell
-constexpr int32_t kStartedHalvings = 3;   // of them, begun from schedules as well
+constexpr int32_t kHalvings = 7;         // of a cell
+constexpr int32_t kStartedHalvings = 3;  // of them, begun from schedules as well
 constexpr int32_t kCurveHalvings = 2;
 // Shares of a peak by which it is lowered; halved where that fails.
 constexpr double kFirstStepDown = 0.01;
