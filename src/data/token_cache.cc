@@ -29,6 +29,19 @@ Error damaged(const std::string& path, const std::string& what) {
                "delete the file; it is built again");
 }
 
+// Returns the largest.
+template <class Stored>
+uint32_t widen_ids(std::span<const std::byte> stored, int32_t* ids) {
+  uint32_t largest = 0;
+  for (size_t i = 0; i < stored.size() / sizeof(Stored); ++i) {
+    Stored id;
+    std::memcpy(&id, stored.data() + i * sizeof(Stored), sizeof(Stored));
+    largest = std::max<uint32_t>(largest, id);
+    ids[i] = static_cast<int32_t>(id);
+  }
+  return largest;
+}
+
 }  // namespace
 
 struct TokenCache::State {
@@ -262,22 +275,16 @@ RowInfo TokenCache::read_row(int64_t row, std::span<int32_t> ids) const {
   const IndexRecord record = state_->record_of(row);
   SNUG_CHECK(ids.size() >= record.length, "too little room for a row");
   const size_t token_bytes = state_->header.token_bytes;
+  const auto widen = token_bytes == sizeof(uint16_t) ? widen_ids<uint16_t> : widen_ids<uint32_t>;
   const size_t total = record.length * token_bytes;
   alignas(int32_t) std::array<std::byte, kChunkBytes> chunk;
   Checksum checksum;
   uint32_t largest = 0;
-  size_t written = 0;
   for (size_t done = 0; done < total; done += kChunkBytes) {
     const std::span<std::byte> part = std::span(chunk).first(std::min(kChunkBytes, total - done));
     state_->read_at(sizeof(CacheHeader) + record.offset + done, part);
     checksum.add(part);
-    for (size_t at = 0; at < part.size(); at += token_bytes) {
-      uint32_t id = 0;
-      std::copy_n(part.begin() + static_cast<std::ptrdiff_t>(at), token_bytes,
-                  reinterpret_cast<std::byte*>(&id));
-      largest = std::max(largest, id);
-      ids[written++] = static_cast<int32_t>(id);
-    }
+    largest = std::max(largest, widen(part, ids.data() + done / token_bytes));
   }
   if (checksum.folded() != record.checksum) {
     throw damaged(state_->path, "row " + std::to_string(row) + " does not match its checksum");
