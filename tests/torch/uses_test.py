@@ -519,6 +519,53 @@ class Uses(unittest.TestCase):
             self.assertLessEqual(grown.peak_bytes, planned)
             self.assertGreater(grown.peak_bytes, 0.97 * planned)
 
+    def test_numbers_that_are_returned(self):
+        """A number of a shape is none of the graph's tensors."""
+        for mode in ("exact", "inductor"):
+            for words in ({}, {"dynamic": True}):
+                model, _ = made(lambda layer, x: (layer(x).square().mean(), {"rows": x.shape[0], "numbers": 2 * x.numel(), "text": "kept", "none": None}))
+                run = torch.compile(model, backend=snug.torch.backend("1MiB", resident_bytes=0, mode=mode), **words)
+                for rows in (32, 24, 16):
+                    loss, counts = run(torch.randn(rows, 16, device=DEVICE))
+                    loss.backward()
+                    self.assertEqual(counts, {"rows": rows, "numbers": 32 * rows, "text": "kept", "none": None})
+
+    def test_numbers_from_graph_to_graph(self):
+        def halves(layer, x):
+            y = layer(x)
+            rows = 3 * y.shape[0]
+            torch._dynamo.graph_break()
+            return y.square().sum() / rows
+
+        model, _ = made(halves)
+        run = torch.compile(model, backend=snug.torch.backend("1MiB", resident_bytes=0, graphs="several"))
+        for rows in (32, 24, 16):
+            x = torch.randn(rows, 16, device=DEVICE)
+            self.assertAlmostEqual(run(x).item(), model.layer(x).square().sum().item() / (3 * rows), places=5)
+
+    def test_bags_of_embeddings(self):
+        """What they take within follows from which bags are empty, and one of their results lies in more than it takes."""
+        torch.manual_seed(0)
+        layer, ids, begins = nn.Linear(32, 1).to(DEVICE), torch.randint(0, 2000, (512,), device=DEVICE), torch.arange(0, 512, 8, device=DEVICE)
+        for kind in ("sum", "mean", "max"):
+            bags = nn.EmbeddingBag(2000, 32, mode=kind).to(DEVICE)
+            for mode in ("exact", "inductor"):
+                def step():
+                    bags.zero_grad(), layer.zero_grad()
+                    torch.compile(lambda: layer(bags(ids, begins)).square().mean(), backend=backend)().backward()
+
+                torch._dynamo.reset()
+                backend = snug.torch.backend(1 << 40, resident_bytes=0, mode=mode)
+                step()
+                (plan,) = backend.plans
+                self.assertLessEqual(plan.measured_backward_bytes, plan.backward_peak_bytes)
+                if mode == "inductor":
+                    self.assertEqual((plan.measured_forward_bytes, plan.measured_backward_bytes), (plan.forward_peak_bytes, plan.backward_peak_bytes))
+                    continue
+                with snug.torch.measure() as measured:
+                    step()
+                self.assertLessEqual(measured.peak_bytes - measured.start_bytes, plan.peak_bytes - plan.resident.total + sum(each.nbytes for each in (*bags.parameters(), *layer.parameters())))
+
     def test_measure_beside_tensors_of_vmap(self):
         """They have no storage, and one that was handed out of its call stays."""
         kept = []

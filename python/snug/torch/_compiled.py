@@ -10,7 +10,7 @@ import torch
 from torch._dynamo.backends.common import aot_autograd
 from torch._dynamo.convert_frame import compile_lock  # tracing changes what the whole process has, and another thread may be at it
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
-from torch.fx import GraphModule
+from torch.fx import GraphModule, Node
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
@@ -188,10 +188,10 @@ class Compiled:
         report = self.plan.report
         forward, backward, saved = split(module, joint, report["schedule"], report["boundary_step"], report["crossing"])
         self.counted = {node.name for node in saved if joint.base_of(joint.names[node][0]) not in joint.resident}
-        results = {joint.base_of(name) for node in joint.forward_outputs if node is not None for name in joint.names[node]}
+        results = {joint.base_of(name) for node in joint.forward_outputs if isinstance(node, Node) for name in joint.names[node]}
         self.let_go = {node.name for node in saved if node.name in self.counted and joint.base_of(joint.names[node][0]) not in results}
         self.num_results = num_fwd_outputs
-        self.made_results = [i for i, node in enumerate(joint.forward_outputs) if node is not None and any(joint.base_of(name) not in joint.resident for name in joint.names[node])]
+        self.made_results = [i for i, node in enumerate(joint.forward_outputs) if isinstance(node, Node) and any(joint.base_of(name) not in joint.resident for name in joint.names[node])]
         self._note_kept_inputs(self.plan, joint, {node.name for node in saved})
         self.saved_places = [num_fwd_outputs + i for i, node in enumerate(saved) if node.name in self.counted]
         return forward, backward

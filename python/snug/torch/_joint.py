@@ -173,7 +173,7 @@ class Joint:
                 self._add_op(node)
         self._add_tangents()
         returned = torch.utils._pytree.tree_leaves(next(node for node in graph.nodes if node.op == "output").args[0])
-        self.forward_outputs = [each if isinstance(each, Node) else None for each in returned[:num_forward_outputs]]
+        self.forward_outputs = returned[:num_forward_outputs]  # a number of a shape, say, is no node
         self.gradients = [each if isinstance(each, Node) else None for each in returned[num_forward_outputs:]]
         self._hold(self._counted(self.forward_outputs))
 
@@ -203,8 +203,8 @@ class Joint:
             if op["phase"] == "forward" and not op.get("ordered") and bases & set(op["outputs"]):
                 op["recompute"] = False
 
-    def _counted(self, nodes: list[Node | None]) -> list[str]:
-        ids = dict.fromkeys(name for node in nodes if node is not None for name in self.names[node])
+    def _counted(self, outputs: list[Any]) -> list[str]:
+        ids = dict.fromkeys(name for node in outputs if isinstance(node, Node) for name in self.names[node])
         return [name for name in ids if name in self.storages]
 
     def _key(self, tensor: torch.Tensor) -> int:

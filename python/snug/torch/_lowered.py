@@ -137,16 +137,24 @@ def _flat(outputs: Any) -> list[Any]:
     return [outputs] if isinstance(outputs, ir.Buffer) else []
 
 
-def _called(life: _Life, graph: GraphLowering, node: Any) -> None:
-    """A kernel that makes its own results: a view of an operand, one tensor, or several."""
+def _called(life: _Life, graph: GraphLowering, node: Any, prices: Prices) -> None:
+    """A kernel that makes its own results: a view of an operand, one tensor, or several. A result may lie in more than it takes itself."""
+    def make(results: list[Any]) -> None:
+        counts = [_bytes(graph, each) for each in results]
+        for origin in _ops_of(node):
+            storages = prices.of(origin).storages
+            if storages is not None and len(storages) == len(counts):
+                counts = [max(pair) for pair in zip(counts, storages)]
+        life.make(name, [(each.get_name(), count) for each, count in zip(results, counts)])
+
     name = node.get_name()
     aliases = node.get_inputs_that_alias_output()
     if aliases:
         life.share(name, aliases)
     elif isinstance(node.layout, ir.MultiOutputLayout):
-        life.make(name, [(each.get_name(), _bytes(graph, each)) for each in _flat(getattr(node, "outputs", []))])
+        make(_flat(getattr(node, "outputs", [])))
     elif not isinstance(node.layout, ir.NoneLayout):
-        life.make(name, [(name, _bytes(graph, node))])
+        make([node])
 
 
 def _part_of(life: _Life, line: Any) -> None:
@@ -223,7 +231,7 @@ def live(graph: GraphLowering, inputs: dict[str, Storage], held: Sequence[Storag
             _part_of(life, line)
         elif isinstance(line, (wrapper.ExternKernelOutLine, wrapper.ExternKernelAllocLine, wrapper.IndexPutFallbackLine, wrapper.ScatterFallbackLine)):
             if isinstance(line, wrapper.ExternKernelAllocLine):
-                _called(life, graph, line.node)
+                _called(life, graph, line.node, prices)
             life.take(_scratch(line.node, prices))
     part = Part(life.levels)
     for each in graph.graph_outputs:

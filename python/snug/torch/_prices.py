@@ -203,13 +203,26 @@ def _operands(node: Node, values: Mapping[Node, Any], device: torch.device) -> A
         assert isinstance(maker, Node)
         if maker not in made:
             inputs, words = torch.fx.node.map_arg((maker.args, maker.kwargs), lambda each: _made_up(each.meta["val"], device))
+            _make_usual(maker.target, inputs)
             made[maker] = maker.target(*inputs, **words)  # type: ignore[operator]
         return made[maker][arg.args[1]]
 
     operands, words = torch.fx.node.map_arg((node.args, node.kwargs), operand)
-    if node.target in (torch.ops.aten.index_put.default, torch.ops.aten.index_put_.default):
-        _take_rows(*operands[:3])
+    _make_usual(node.target, operands)
     return operands, words
+
+
+def _make_usual(target: Any, operands: Any) -> None:
+    """What some ops take within follows from the numbers in their operands."""
+    if target in (torch.ops.aten.index_put.default, torch.ops.aten.index_put_.default):
+        _take_rows(*operands[:3])
+    if target in (torch.ops.aten._embedding_bag.default, torch.ops.aten._embedding_bag_forward_only.default):
+        _fill_bags(*operands[1:3])
+
+
+def _fill_bags(indices: torch.Tensor, offsets: torch.Tensor) -> None:
+    """Each bag has as many."""
+    offsets.copy_(torch.arange(len(offsets)) * (len(indices) // max(1, len(offsets))))
 
 
 def _take_rows(x: torch.Tensor, indices: list[torch.Tensor | None], y: torch.Tensor) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch.fx import Graph, GraphModule, Node
@@ -40,11 +41,11 @@ class _Part:
             if each.op == "get_attr" and each not in self.now:
                 self._copy(each)
 
-    def output(self, nodes: Sequence[Node | None], descriptions: Sequence[object]) -> None:
-        for each in nodes:
-            if each is not None and each.op == "get_attr" and each not in self.now:
+    def output(self, outputs: Sequence[Any], descriptions: Sequence[object]) -> None:
+        for each in outputs:
+            if isinstance(each, Node) and each.op == "get_attr" and each not in self.now:
                 self._copy(each)
-        result = self.graph.output(tuple(None if each is None else self.now[each] for each in nodes))
+        result = self.graph.output(tuple(self.now[each] if isinstance(each, Node) else each for each in outputs))
         result.meta["desc"] = list(descriptions)
 
 
