@@ -543,6 +543,40 @@ class Uses(unittest.TestCase):
             x = torch.randn(rows, 16, device=DEVICE)
             self.assertAlmostEqual(run(x).item(), model.layer(x).square().sum().item() / (3 * rows), places=5)
 
+    def test_what_would_hold_several_graphs(self):
+        """A refusal names bytes that fit: those of the first graph, before the others are known, then those of all."""
+        parts = [nn.Sequential(nn.Linear(16, width), nn.Tanh(), nn.Linear(width, 16)).to(DEVICE) for width in (64, 64)]
+        optimizer = torch.optim.AdamW([each for part in parts for each in part.parameters()])
+        x = torch.randn(32, 16, device=DEVICE)
+
+        def whole(x):
+            y = parts[0](x)
+            torch._dynamo.graph_break()
+            return parts[1](y).square().mean()
+
+        memory, refused = 1000, []
+        while len(refused) < 4:
+            torch._dynamo.reset()
+            try:
+                run = torch.compile(whole, backend=snug.torch.backend(memory, optimizer=optimizer, graphs="several", count="storages"))
+                for _ in range(2):
+                    run(x).backward()
+                break
+            except snug.DoesNotFit as error:
+                self.assertGreater(error.smallest_bytes, memory)
+                self.assertIn(f"memory={error.smallest_bytes} fits", str(error))
+                memory = error.smallest_bytes
+                refused.append(str(error))
+        self.assertTrue(any("graphs of a step" in each for each in refused), refused)
+        self.assertLess(len(refused), 4)
+
+    def test_transforms_around_what_is_compiled(self):
+        model, x = made(lambda layer, x: layer(x).tanh())
+        run = torch.compile(model, backend=snug.torch.backend("1MiB", resident_bytes=0))
+        run(x).sum().backward()
+        with self.assertRaisesRegex(snug.Error, "without compiling it.*\nhint: compile what calls torch.vmap"):
+            torch.vmap(run)(x)
+
     def test_bags_of_embeddings(self):
         """What they take within follows from which bags are empty, and one of their results lies in more than it takes."""
         torch.manual_seed(0)

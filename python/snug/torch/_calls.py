@@ -41,8 +41,9 @@ class Call:
         is_without_plan = not self._runs_a_graph and torch._C._autograd._get_sequence_nr() != self._recorded
         is_asked_for = eval_frame._stance.stance != "default"  # by torch.compiler.set_stance
         if is_without_plan and not is_asked_for and sys.exc_info()[1] is self._error:
+            is_transformed = torch._C._functorch.peek_interpreter_stack() is not None
             raise Error("unsupported", "torch.compile", "has run this call without compiling it, so there is no plan for it; TORCH_LOGS=dynamo in the environment says why",
-                        "a function or module of your own around one of torch.nn, which PyTorch may skip; torch._dynamo.reset() where another backend has compiled the same code")
+                        "compile what calls torch.vmap or torch.func.grad, not what they call" if is_transformed else "a function or module of your own around one of torch.nn, which PyTorch may skip; torch._dynamo.reset() where another backend has compiled the same code")
 
 
 def note_graph() -> None:
@@ -75,7 +76,7 @@ def _refuse_at_limit() -> None:
         if is_exceeded and _calls.running and torch.is_grad_enabled():
             function = "".join(f" ({each})" for each in eval_frame.dynamo_tls.traced_frame_infos[-1:])
             raise Error("unsupported", f"torch._dynamo.config.{name}", f"is {getattr(torch._dynamo.config, name)}: so many graphs there are of one function{function}, and the next call of it would run without a plan",
-                        "leave out dynamic=False, or hand over a tensor in place of a number that changes; torch._dynamo.reset() where another backend has compiled the same code")
+                        "leave out dynamic=False, or keep a number that changes, an argument or a module's own (self.step += 1), in a tensor; torch._dynamo.reset() where another backend has compiled the same code")
         return is_exceeded, name
 
     convert_frame.exceeds_recompile_limit = exceeds

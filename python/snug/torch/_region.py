@@ -95,7 +95,7 @@ class RegionPlan:
         if self.mode == "inductor":
             if measured > self.memory:
                 raise refusal(measured, f"{shown(self.memory)} does not hold the {part} part: {measured} bytes measured, {planned} planned of Inductor's buffers",
-                               f'memory={self.memory - (measured - planned)}, so that the plan leaves room, or mode="exact"')
+                               f'resident_bytes={self.resident.other + measured - planned}, so that the plan leaves room, or mode="exact"')
         elif measured > planned:
             raise Error("internal", f"{part} part", f"had {measured} bytes in memory, {planned} were planned", "report the model: the plan did not know one of its ops")
 

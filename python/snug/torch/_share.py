@@ -2,16 +2,17 @@
 """How graphs of one step divide its memory: breaks, and blocks that are compiled apart."""
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from .. import solve
 from .._errors import DoesNotFit
 from ._memory import shown
-from ._region import Allowance, RegionPlan, least_handed, smallest_report, with_bases
+from ._region import Allowance, RegionPlan, least_handed, refusal, smallest_report, with_bases
 
 HALVINGS = 5
+UNKNOWN = 2**62
 
 
 def divide(memory: int, effort: str, order: Sequence[tuple[Hashable, RegionPlan]]) -> dict[Hashable, Allowance]:
@@ -29,8 +30,11 @@ def divide(memory: int, effort: str, order: Sequence[tuple[Hashable, RegionPlan]
     best = _allowances(memory, effort, order, ranges, 0.0)
     if best is None:
         kept = sum(ranges[key].few for key, _ in order)
-        raise DoesNotFit("out_of_budget", "memory", f"{shown(memory)} does not hold the {len(order)} graphs of a step: the smallest plans found hand "
-                         f"{shown(kept)} to backward parts", "more memory, a smaller batch, or fewer graphs")
+        message = f"{shown(memory)} does not hold the {len(order)} graphs of a step: the smallest plans found hand {shown(kept)} to backward parts"
+        smallest = max((_smallest(memory, effort, *each) for each in _beside(order, ranges, 0.0)), default=0)
+        if memory < smallest < UNKNOWN and _allowances(smallest, effort, order, ranges, 0.0) is not None:
+            raise refusal(smallest, message, f"memory={smallest} fits")
+        raise DoesNotFit("out_of_budget", "memory", message, "more memory, a smaller batch, or fewer graphs")
     low, high = 0.0, 1.0
     for _ in range(HALVINGS):
         middle = (low + high) / 2
@@ -70,20 +74,31 @@ def _bytes(problem: dict[str, Any], names: Sequence[str]) -> int:
     return sum(storages[name]["bytes"] for name in bases if name in storages)
 
 
-def _allowances(memory: int, effort: str, order: Sequence[tuple[Hashable, RegionPlan]], ranges: dict[Hashable, _Range], share: float) -> dict[Hashable, Allowance] | None:
-    """None where a graph does not fit beside the others."""
+def _beside(order: Sequence[tuple[Hashable, RegionPlan]], ranges: dict[Hashable, _Range], share: float) -> Iterator[tuple[Hashable, RegionPlan, Allowance]]:
+    """Each graph, and what it may take beside the others."""
     waiting: dict[Hashable, int] = {}
     before = 0
     for key, _ in order:
         waiting[key] = before  # a graph that runs twice has one plan, for its last run
         before += ranges[key].crossing(share) + ranges[key].inputs
-    result = {}
     for key, plan in dict(order).items():
-        allowance = Allowance(waiting[key], ranges[key].crossing(share) + ranges[key].results)
-        problem = with_bases(plan.problem, plan.resident.total, plan.tangent_bytes, allowance, memory)
-        try:
-            solve.remat(problem, memory=memory, effort=effort)
-        except DoesNotFit:
+        yield key, plan, Allowance(waiting[key], ranges[key].crossing(share) + ranges[key].results)
+
+
+def _smallest(memory: int, effort: str, key: Hashable, plan: RegionPlan, allowance: Allowance) -> int:
+    """Bytes that the graph takes beside the others, at least; 0 where the memory holds it."""
+    try:
+        solve.remat(with_bases(plan.problem, plan.resident.total, plan.tangent_bytes, allowance, memory), memory=memory, effort=effort)
+    except DoesNotFit as error:
+        return error.smallest_bytes or UNKNOWN
+    return 0
+
+
+def _allowances(memory: int, effort: str, order: Sequence[tuple[Hashable, RegionPlan]], ranges: dict[Hashable, _Range], share: float) -> dict[Hashable, Allowance] | None:
+    """None where a graph does not fit beside the others."""
+    result = {}
+    for key, plan, allowance in _beside(order, ranges, share):
+        if _smallest(memory, effort, key, plan, allowance) > 0:
             return None
         result[key] = allowance
     return result
