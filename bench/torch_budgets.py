@@ -138,20 +138,21 @@ def main():
             peak = step.measured() + states
         except snug.Error as error:
             print(f"{name}: {error}", flush=True)
-            return
+            return None
         rows.append({"name": name, "step": step, "planned": planned, "measured": peak, "overhead": overhead, "times": []})
         print(name, planned, peak, flush=True)
+        return rows[-1]
 
+    timed = {}
     for share in map(float, words.shares.split(",")):
         memory = beside + plan.smallest_bytes + int(share * (plan.keep_all_bytes - plan.smallest_bytes))
         backend = snug.torch.backend(memory, optimizer=optimizer, resident_bytes=beside, differentiate="loss", grads=words.grads, mode=words.mode)
-        add(f"snug {share}", torch.compile(model, backend=backend, dynamic=False), memory)
-        if rows and backend.plans:
-            found = backend.plans[-1]
-            rows[-1].update(planned=found.peak_bytes, overhead=found.overhead, budget=memory, solve=found.report["seconds"], schedule=found.report["schedule"])
-            same = next((row for row in rows[:-1] if row.get("schedule") == rows[-1]["schedule"] and row["planned"] == found.peak_bytes), None)
-            if same is not None:  # its time is that one's
-                rows[-1].update(step=same["step"], times=same["times"])
+        row = add(f"snug {share}", torch.compile(model, backend=backend, dynamic=False), memory)
+        if row is not None and backend.plans:
+            plan_of_row = backend.plans[-1]
+            row.update(planned=plan_of_row.peak_bytes, overhead=plan_of_row.overhead, budget=memory, solve=plan_of_row.report["seconds"])
+            key = (plan_of_row.peak_bytes, str(plan_of_row.report["schedule"]))
+            row.update(timed.setdefault(key, {"step": row["step"], "times": row["times"]}))  # one plan, one time
     for fraction in filter(None, words.fractions.split(",")):
         fraction = float(fraction)
         add(f"activation_memory_budget {fraction}", under_inductor(model, fraction) if words.mode == "inductor" else torch.compile(model, backend=min_cut(fraction), dynamic=False))
@@ -165,7 +166,6 @@ def main():
             row["times"].append(row["step"].seconds())
     for row in rows:
         row["seconds"] = statistics.median(row.pop("times"))
-        row.pop("schedule", None)
         del row["step"]
     keep_all = next(row["seconds"] for row in rows)
     print(f"\n{torch.cuda.get_device_name() if words.device == 'cuda' else 'cpu'}, PyTorch {torch.__version__}: {words.model} {' '.join(words.arguments)}")

@@ -41,9 +41,10 @@ class Call:
         is_without_plan = not self._runs_a_graph and torch._C._autograd._get_sequence_nr() != self._recorded
         is_asked_for = eval_frame._stance.stance != "default"  # by torch.compiler.set_stance
         if is_without_plan and not is_asked_for and sys.exc_info()[1] is self._error:
-            is_transformed = torch._C._functorch.peek_interpreter_stack() is not None
-            raise Error("unsupported", "torch.compile", "has run this call without compiling it, so there is no plan for it; TORCH_LOGS=dynamo in the environment says why",
-                        "compile what calls torch.vmap or torch.func.grad, not what they call" if is_transformed else "a function or module of your own around one of torch.nn, which PyTorch may skip; torch._dynamo.reset() where another backend has compiled the same code")
+            hint = "a function or module of your own around one of torch.nn, which PyTorch may skip; torch._dynamo.reset() where another backend has compiled the same code"
+            if torch._C._functorch.peek_interpreter_stack() is not None:
+                hint = "compile what calls torch.vmap or torch.func.grad, not what they call"
+            raise Error("unsupported", "torch.compile", "has run this call without compiling it, so there is no plan for it; TORCH_LOGS=dynamo in the environment says why", hint)
 
 
 def note_graph() -> None:

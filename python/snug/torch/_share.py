@@ -31,7 +31,7 @@ def divide(memory: int, effort: str, order: Sequence[tuple[Hashable, RegionPlan]
     if best is None:
         kept = sum(ranges[key].few for key, _ in order)
         message = f"{shown(memory)} does not hold the {len(order)} graphs of a step: the smallest plans found hand {shown(kept)} to backward parts"
-        smallest = max((_smallest(memory, effort, *each) for each in _beside(order, ranges, 0.0)), default=0)
+        smallest = max(_smallest(memory, effort, plan, allowance) for _, plan, allowance in _beside(order, ranges, 0.0))
         if memory < smallest < UNKNOWN and _allowances(smallest, effort, order, ranges, 0.0) is not None:
             raise refusal(smallest, message, f"memory={smallest} fits")
         raise DoesNotFit("out_of_budget", "memory", message, "more memory, a smaller batch, or fewer graphs")
@@ -85,7 +85,7 @@ def _beside(order: Sequence[tuple[Hashable, RegionPlan]], ranges: dict[Hashable,
         yield key, plan, Allowance(waiting[key], ranges[key].crossing(share) + ranges[key].results)
 
 
-def _smallest(memory: int, effort: str, key: Hashable, plan: RegionPlan, allowance: Allowance) -> int:
+def _smallest(memory: int, effort: str, plan: RegionPlan, allowance: Allowance) -> int:
     """Bytes that the graph takes beside the others, at least; 0 where the memory holds it."""
     try:
         solve.remat(with_bases(plan.problem, plan.resident.total, plan.tangent_bytes, allowance, memory), memory=memory, effort=effort)
@@ -98,7 +98,7 @@ def _allowances(memory: int, effort: str, order: Sequence[tuple[Hashable, Region
     """None where a graph does not fit beside the others."""
     result = {}
     for key, plan, allowance in _beside(order, ranges, share):
-        if _smallest(memory, effort, key, plan, allowance) > 0:
+        if _smallest(memory, effort, plan, allowance) > 0:
             return None
         result[key] = allowance
     return result
