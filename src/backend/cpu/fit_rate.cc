@@ -67,6 +67,17 @@ void add_places(std::span<const RatePoint> points, KernelRate& rate) {
   rate.uncertainty = std::min(1.0, std::sqrt(squares / static_cast<double>(points.size())));
 }
 
+double reached_per_flop(std::span<const RatePoint> points) {
+  double reached = 0;
+  for (const RatePoint& point : points) {
+    if (point.flops <= 0) continue;
+    const double seconds = point.near_seconds > 0 ? point.near_seconds : point.seconds;
+    const double per_flop = seconds / point.flops;
+    reached = reached == 0 ? per_flop : std::min(reached, per_flop);
+  }
+  return reached;
+}
+
 }  // namespace
 
 KernelRate fit_rate(std::span<const RatePoint> points, RateBasis basis) {
@@ -108,7 +119,8 @@ KernelRate fit_rate(std::span<const RatePoint> points, RateBasis basis) {
   }
   KernelRate rate{.per_call = best[0] * kUnits[0],
                   .per_flop = best[1] / kUnits[1],
-                  .per_byte = best[2] / kUnits[2]};
+                  .per_byte = best[2] / kUnits[2],
+                  .reached_per_flop = reached_per_flop(points)};
   add_places(points, rate);
   return rate;
 }

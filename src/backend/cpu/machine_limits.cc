@@ -16,16 +16,16 @@ bool is_product(const std::string& kind) {
   });
 }
 
-// Where several shapes were measured, the fastest; a rate whose time is all in its bytes says
-// nothing of its arithmetic.
+// Of all shapes that were measured in the type.
 double fastest_product(const MachineProfile& profile, DType type) {
   double fastest = 0;
   for (const auto& [kind, rate] : profile.rates) {
     const bool is_bf16 = kind.find("bf16") != std::string::npos;
     const bool is_f16 = !is_bf16 && kind.find("f16") != std::string::npos;
     const DType of_rate = is_bf16 ? DType::bf16 : is_f16 ? DType::f16 : DType::f32;
-    if (of_rate != type || rate.per_flop <= 0 || !is_product(kind)) continue;
-    fastest = fastest == 0 ? rate.per_flop : std::min(fastest, rate.per_flop);
+    const double reached = rate.reached_per_flop;
+    if (of_rate != type || reached <= 0 || !is_product(kind)) continue;
+    fastest = fastest == 0 ? reached : std::min(fastest, reached);
   }
   return fastest;
 }

@@ -25,6 +25,9 @@ struct KernelRate {
   double far_per_byte = 0;  // with all operands in memory
   double uncertainty = 0;   // of a prediction, as a share of it
   double saved_share = 0;   // of the seconds, where the caches hold all of a step
+  // All seconds a flop of the fastest run that was measured; 0: none had flops. The parts above are
+  // a fit, in which noise may give to bytes what flops took; this was really reached.
+  double reached_per_flop = 0;
   bool operator==(const KernelRate&) const = default;
 };
 

@@ -86,11 +86,11 @@ TEST(MachineProfile, Seconds_are_the_sum_of_call_flops_and_bytes) {
 TEST(MachineLimits, are_those_of_the_fastest_products_and_of_additions) {
   const MachineProfile profile{.machine = "m",
                                .rates = {{"", {.per_byte = 1e-10, .far_per_byte = 3e-10}},
-                                         {"exp", {.per_flop = 1e-13}},
-                                         {"matmul", {.per_flop = 2e-11}},
-                                         {"matmul.nn", {.per_flop = 1e-11}},
-                                         {"matmul.tn_few", {.per_byte = 1e-10}},
-                                         {"matmul.nn_bf16_amx", {.per_flop = 1e-12}}}};
+                                         {"exp", {.reached_per_flop = 1e-13}},
+                                         {"matmul", {.reached_per_flop = 2e-11}},
+                                         {"matmul.nn", {.reached_per_flop = 1e-11}},
+                                         {"matmul.tn_few", {.per_flop = 1e-14, .per_byte = 1e-10}},
+                                         {"matmul.nn_bf16_amx", {.reached_per_flop = 1e-12}}}};
   const MachineLimits limits = limits_of(profile);
   EXPECT_EQ(limits.arithmetic_seconds(1e9, DType::f32), 1e-2);
   EXPECT_EQ(limits.arithmetic_seconds(1e9, DType::bf16), 1e-3);
@@ -245,6 +245,17 @@ TEST(FitRate, What_caches_save_what_memory_costs_and_what_is_left_of_the_error_a
   EXPECT_GT(fit_rate(points, RateBasis::bytes).uncertainty, 0.35);
 }
 
+TEST(FitRate, What_was_reached_is_the_fastest_point_whatever_the_parts_say) {
+  // All of the time fits bytes: the flops' part says nothing of how fast they can be.
+  std::vector<RatePoint> points;
+  for (const double bytes : {1e6, 1e7})
+    points.push_back({.flops = 20 * bytes, .bytes = bytes, .seconds = 1e-9 * bytes});
+  points.push_back({.flops = 2e7, .bytes = 1e6, .seconds = 1e-3, .near_seconds = 5e-4});
+  points.push_back({.bytes = 1e6, .seconds = 1e-3});
+  EXPECT_DOUBLE_EQ(fit_rate(points, RateBasis::bytes).reached_per_flop, 2.5e-11);
+  EXPECT_EQ(fit_rate(std::vector<RatePoint>{points.back()}, RateBasis::bytes).reached_per_flop, 0);
+}
+
 TEST(FitRate, No_part_is_negative_and_the_basis_is_kept) {
   // A large node that is faster than the small one scaled up: an unconstrained fit would have a
   // negative slope.
@@ -281,13 +292,13 @@ TEST(ProfileText, Refuses_text_that_is_no_profile_of_this_machine) {
   EXPECT_FALSE(read_profile(good.substr(0, good.size() / 2), "this machine", read));
   EXPECT_FALSE(read_profile("[1, 2]", "this machine", read));
   const std::string head =
-      R"({"format": 15, "machine": "this machine", "cache_bytes": 1000, "rates": {)";
+      R"({"format": 16, "machine": "this machine", "cache_bytes": 1000, "rates": {)";
   EXPECT_FALSE(read_profile(head + "}}", "this machine", read));
   const auto with = [&](const std::string& per_call, const std::string& more) {
     return head + R"("": {"per_call": )" + per_call +
            R"(, "per_flop": 0, "per_byte": 1e-9, "far_per_byte": 2e-9)" + more + "}}}";
   };
-  const std::string rest = R"(, "uncertainty": 0.1, "saved_share": 0.5)";
+  const std::string rest = R"(, "uncertainty": 0.1, "saved_share": 0.5, "reached_per_flop": 1e-11)";
   EXPECT_TRUE(read_profile(with("0", rest), "this machine", read));
   EXPECT_EQ(read.rates.at("").far_per_byte, 2e-9);
   EXPECT_FALSE(read_profile(with("0", ""), "this machine", read));
@@ -297,7 +308,7 @@ TEST(ProfileText, Refuses_text_that_is_no_profile_of_this_machine) {
   other.replace(other.find("1000"), 4, "   0");
   EXPECT_FALSE(read_profile(other, "this machine", read));
   std::string older = with("0", rest);
-  older.replace(older.find("15"), 2, "14");
+  older.replace(older.find("16"), 2, "15");
   EXPECT_FALSE(read_profile(older, "this machine", read));
 }
 
@@ -315,7 +326,7 @@ TEST(ProfileCache, A_good_file_is_used_and_a_damaged_one_is_measured_anew) {
   const ProfilePlace place{.folder = folder.file(""), .file = "profile.json"};
   MachineProfile marked = default_profile();
   marked.machine = machine_key(1);
-  marked.rates["mark"] = {0.5, 0.25, 0.125, 0.25, 0.1, 0.5};
+  marked.rates["mark"] = {0.5, 0.25, 0.125, 0.25, 0.1, 0.5, 0.25};
   std::ofstream(path) << write_profile(marked);
   EXPECT_TRUE(
       rates_equal(load_or_measure_profile(place, 1), marked));  // not measured: the mark is there

@@ -9,7 +9,7 @@
 namespace snug {
 namespace {
 
-constexpr int kFormat = 15;  // counts up with the set of measured ops too
+constexpr int kFormat = 16;  // counts up with the set of measured ops too
 struct Part {
   const char* name;
   double KernelRate::*value;
@@ -17,7 +17,8 @@ struct Part {
 constexpr Part kParts[] = {
     {"per_call", &KernelRate::per_call},       {"per_flop", &KernelRate::per_flop},
     {"per_byte", &KernelRate::per_byte},       {"far_per_byte", &KernelRate::far_per_byte},
-    {"uncertainty", &KernelRate::uncertainty}, {"saved_share", &KernelRate::saved_share}};
+    {"uncertainty", &KernelRate::uncertainty}, {"saved_share", &KernelRate::saved_share},
+    {"reached_per_flop", &KernelRate::reached_per_flop}};
 
 KernelRate read_rate(const io::JsonValue& parts) {
   KernelRate rate;
