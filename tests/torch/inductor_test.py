@@ -2,6 +2,8 @@
 
     python tests/torch/inductor_test.py     in an environment as for exact_test.py, and with a C++ compiler; SNUG_WHOLE_MATRIX=1 runs what --all does
 """
+import contextlib
+import copy
 import os
 import pathlib
 import subprocess
@@ -12,7 +14,9 @@ import warnings
 from unittest import mock
 
 import torch
+from torch._inductor.codegen import wrapper
 from torch._inductor.compile_fx import compile_fx_inner
+from torch._inductor.decomposition import select_decomp_table
 from torch._inductor.virtualized import V
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
@@ -23,7 +27,7 @@ import models
 from cases import DEVICE, Case, CheckpointPolicy, distance, equal, gradients_of, length, marked_model, whole_matrix
 from snug.torch import _fused
 from snug.torch._kernels import milliseconds
-from snug.torch._lowered import generate
+from snug.torch._lowered import generate, live
 from snug.torch._planning import outlook
 
 if DEVICE == "cpu":
@@ -183,6 +187,29 @@ class Inductor(unittest.TestCase):
         for plan in plans:
             self.assertLessEqual(plan.peak_bytes, plan.memory)
             self.assertAlmostEqual(plan.overhead, plan.milliseconds / costs[-1] - 1)  # PyTorch's partition fits with the most
+
+    @unittest.skipIf(DEVICE != "cpu", "a GPU's kernels are written")
+    def test_kernels_that_nobody_runs(self):
+        """Written or not: the same buffers, in place of each other or local to a kernel, the same operands of each call, the same time."""
+        def told(graph):
+            with V.set_graph_handler(graph):
+                part = live(graph, {}, [], mock.Mock(of=lambda *_: mock.Mock(scratch=0, cost=1.0, storages=None)))
+                calls = [sorted(map(str, line.call_args)) for line in graph.wrapper_code.lines if isinstance(line, wrapper.KernelCallLine)]
+                return part.levels, calls, milliseconds(graph, lambda kernel: 1.0, 1e6, "cpu"), graph.removed_buffers
+
+        def both(module, inputs, is_backward):
+            with mock.patch("snug.torch._lowered.kernels_without_text", contextlib.nullcontext):
+                written = generate(copy.deepcopy(module), inputs, is_backward)
+            found = generate(module, inputs, is_backward)
+            seen.append(told(found))
+            self.assertEqual(seen[-1], told(written))
+            return found
+
+        case, seen = Case("autocast"), []
+        with mock.patch("snug.torch._lowered.generate", both):
+            snug.torch.plan(case.model, case.batch, optimizer=case.optimizer, mode="inductor")
+        self.assertGreaterEqual(len(seen), 4)
+        self.assertTrue(any(removed for _, _, _, removed in seen))
 
     def test_time_of_kernels(self):
         """A library's kernels by their prices; ops that share one of Inductor's go through memory once, and do their arithmetic."""

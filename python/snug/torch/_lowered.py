@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What Inductor makes of a graph, in bytes and time: its own passes, lowering, fusion, order and reuse of buffers, up to the text of the program
-that calls the kernels. No kernel is compiled, nothing runs.
+that calls the kernels. No kernel is compiled, most are not even written (`_unwritten.py`), nothing runs.
 
 What it allocates and lets go is read from the lines of that program, which Inductor has as objects.
 """
@@ -26,6 +26,7 @@ from torch.fx import GraphModule, Node
 
 from ._kernels import milliseconds
 from ._prices import Prices
+from ._unwritten import kernels_without_text
 
 Key = Any  # of a storage
 Storage = tuple[Key, int]  # and its bytes
@@ -61,7 +62,9 @@ def generate(module: GraphModule, inputs: Sequence[Any], is_backward: bool) -> G
         found.append(V.graph)
         raise _Generated
 
-    with torch.no_grad(), compile_lock, mock.patch.object(GraphLowering, "save_output_code", stop), inductor_config.patch(force_disable_caches=True):
+    with contextlib.ExitStack() as stack:
+        for each in (torch.no_grad(), compile_lock, mock.patch.object(GraphLowering, "save_output_code", stop), inductor_config.patch(force_disable_caches=True), kernels_without_text()):
+            stack.enter_context(each)
         try:
             compile_fx.compile_fx_inner(module, inputs, static_input_idxs=(), cudagraphs=BoxedBool(False), is_backward=is_backward, graph_id=0, boxed_forward_device_index=None)
         except _Generated:

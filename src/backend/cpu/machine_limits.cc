@@ -16,7 +16,7 @@ bool is_product(const std::string& kind) {
   });
 }
 
-// Of all shapes that were measured in the type.
+// The best of all shapes that were measured in the type.
 double fastest_product(const MachineProfile& profile, DType type) {
   double fastest = 0;
   for (const auto& [kind, rate] : profile.rates) {

@@ -14,11 +14,13 @@ struct Part {
   const char* name;
   double KernelRate::*value;
 };
-constexpr Part kParts[] = {
-    {"per_call", &KernelRate::per_call},       {"per_flop", &KernelRate::per_flop},
-    {"per_byte", &KernelRate::per_byte},       {"far_per_byte", &KernelRate::far_per_byte},
-    {"uncertainty", &KernelRate::uncertainty}, {"saved_share", &KernelRate::saved_share},
-    {"reached_per_flop", &KernelRate::reached_per_flop}};
+constexpr Part kParts[] = {{"per_call", &KernelRate::per_call},
+                           {"per_flop", &KernelRate::per_flop},
+                           {"per_byte", &KernelRate::per_byte},
+                           {"far_per_byte", &KernelRate::far_per_byte},
+                           {"uncertainty", &KernelRate::uncertainty},
+                           {"saved_share", &KernelRate::saved_share},
+                           {"reached_per_flop", &KernelRate::reached_per_flop}};
 
 KernelRate read_rate(const io::JsonValue& parts) {
   KernelRate rate;
