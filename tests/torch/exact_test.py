@@ -202,6 +202,41 @@ class Exact(unittest.TestCase):
             self.assertTrue(equal(wanted, step()))
         self.assertLessEqual(max(plan.peak_bytes for plan in backend.plans), backend.memory)
 
+    def test_blocks_of_one_graph(self):
+        """What the first block reads is there anyhow; what the others read, blocks before them made, and is kept for them."""
+        class Block(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.norm, self.layer = torch.nn.LayerNorm(64), torch.nn.Linear(64, 64)
+
+            def forward(self, x):
+                return x + self.layer(self.norm(x)).tanh()
+
+        blocks = torch.nn.Sequential(*(Block() for _ in range(6))).to(DEVICE)
+        optimizer = torch.optim.SGD(blocks.parameters(), 0.1)
+        x = torch.randn(1024, 64, device=DEVICE, requires_grad=True)
+
+        def backend_of(memory):
+            torch._dynamo.reset()
+            backend = snug.torch.backend(memory, optimizer=optimizer, graphs="several")
+            for block in blocks:
+                block.compile(backend=backend)
+            for _ in range(2):
+                optimizer.zero_grad(set_to_none=False)
+                blocks(x).mean().backward()
+            return backend
+
+        whole = backend_of(1 << 30)
+        self.assertEqual([each.kept_input_bytes for each in whole.plans], [x.nbytes])
+        with self.assertRaisesRegex(snug.DoesNotFit, "6 graphs of a step") as refused:
+            backend_of(whole.plans[0].resident.total + 8 * x.nbytes)
+        memory = refused.exception.smallest_bytes
+        backend_of(memory)
+        with snug.torch.measure() as measured:
+            blocks(x).mean().backward()
+        there = sum(each.nbytes for parameter in (*blocks.parameters(), x) for each in (parameter, parameter.grad))
+        self.assertLessEqual(there + measured.peak_bytes - measured.start_bytes, memory)
+
     def test_gradients_that_must_not_be_there(self):
         case = Case("custom")
         backend = case.backend(1 << 40, grads="none")
@@ -255,14 +290,20 @@ class Exact(unittest.TestCase):
         self.assertTrue(equal(wanted, case.gradients(run)))
 
     def test_retained_graphs(self):
-        case = Case("custom")
-        backend = case.backend(1 << 40)
-        loss = case.compiled(backend)(**case.batch)
-        loss.backward(retain_graph=True)
-        once = [each.grad.clone() for each in case.trained]
-        loss.backward()
-        for a, b in zip(once, case.trained):
-            torch.testing.assert_close(2 * a, b.grad)
+        """Whether the first backward of a graph retains it or a later one."""
+        for is_first in (True, False):
+            torch._dynamo.reset()
+            case = Case("custom")
+            run = case.compiled(case.backend(1 << 40))
+            if not is_first:
+                case.gradients(run)
+                case.model.zero_grad()
+            loss = run(**case.batch)
+            loss.backward(retain_graph=True)
+            once = [each.grad.clone() for each in case.trained]
+            loss.backward()
+            for a, b in zip(once, case.trained):
+                torch.testing.assert_close(2 * a, b.grad)
 
     def test_gradients_of_the_loss_alone(self):
         case = Case("gpt2")

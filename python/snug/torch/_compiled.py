@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 import torch
 from torch._dynamo.backends.common import aot_autograd
@@ -43,6 +44,11 @@ def there(storages: list[Held]) -> dict[int, int]:
     """Those that somebody has still; the others leave the list."""
     storages[:] = [each for each in storages if not each[0].expired()]
     return {storage.cdata: count for storage, count in storages}
+
+
+def nothing_donated() -> contextlib.AbstractContextManager[Any]:
+    """Nothing is written into what crosses, so it may be used again. PyTorch's switch for that (donated_buffer) is asked in each backward part, too, and so would have to stay off."""
+    return mock.patch("torch._functorch._aot_autograd.graph_compile.collect_bw_donated_buffer_idxs", lambda *_: [])
 
 
 @contextlib.contextmanager
@@ -113,7 +119,8 @@ class Compiled:
         self.backward: Program | None = None
         self.counted: set[str] = set()  # inputs of the backward part that ops of the forward part made
         self.let_go: set[str] = set()  # those of them that nobody has behind the backward part
-        self.kept_inputs: list[int] = []
+        self.saved_inputs: list[int] = []  # places of inputs that the backward part reads
+        self.kept_inputs: list[int] = []  # those of them that other graphs made, and that are kept for it from this call on
         self.num_results = 0
         self.made_results: list[int] = []  # places of results that ops made: others are resident, such as a buffer that is assigned to
         self.saved_places: list[int] = []  # and where they stand among the results of the forward part
@@ -130,6 +137,7 @@ class Compiled:
     def __call__(self, args: Sequence[Any]) -> Any:
         if self.plan is not None:
             self._check_grads(args)
+            self._note_kept_inputs(self.plan, args)
         return self.run(*args)
 
     def waiting(self) -> dict[int, int]:
@@ -167,7 +175,7 @@ class Compiled:
     def _compile(self, module: GraphModule, args: Sequence[Any]) -> Callable[..., Any]:
         compiler = aot_autograd(fw_compiler=self._compile_forward, bw_compiler=self._compile_backward, inference_compiler=self._compile_inference,
                                 partition_fn=self._partition, keep_inference_input_mutations=True)
-        with torch._functorch.config.patch(donated_buffer=False):  # nothing is written into what crosses, so it may be used again
+        with nothing_donated():
             if not self.numbers.free:
                 return compiler(module, list(args))
             with self.numbers.traced(args) as given:
@@ -192,16 +200,19 @@ class Compiled:
         self.let_go = {node.name for node in saved if node.name in self.counted and joint.base_of(joint.names[node][0]) not in results}
         self.num_results = num_fwd_outputs
         self.made_results = [i for i, node in enumerate(joint.forward_outputs) if isinstance(node, Node) and any(joint.base_of(name) not in joint.resident for name in joint.names[node])]
-        self._note_kept_inputs(self.plan, joint, {node.name for node in saved})
+        self._note_saved_inputs(joint, {node.name for node in saved})
         self.saved_places = [num_fwd_outputs + i for i, node in enumerate(saved) if node.name in self.counted]
         return forward, backward
 
-    def _note_kept_inputs(self, plan: RegionPlan, joint: Joint, saved: set[str]) -> None:
-        """Of what is saved, by name, what other graphs made, and this one hands on."""
-        assert self._args is not None
+    def _note_saved_inputs(self, joint: Joint, saved: set[str]) -> None:
+        """`saved`: names of what crosses."""
         inputs = [node for node in joint.graph.nodes if node.op == "placeholder" and node not in joint.tangents]
-        self.kept_inputs = [i for i, (node, each) in enumerate(zip(inputs, self._args)) if node.name in saved and isinstance(each, torch.Tensor) and not each.is_leaf]
-        plan.kept_input_bytes = sum(self._args[i].untyped_storage().nbytes() for i in self.kept_inputs)
+        self.saved_inputs = [i for i, node in enumerate(inputs) if node.name in saved]
+
+    def _note_kept_inputs(self, plan: RegionPlan, args: Sequence[Any]) -> None:
+        """Blocks that are alike have one graph: what the first of them reads may be a batch, which stays, and what the others read is made by it."""
+        self.kept_inputs = [i for i in self.saved_inputs if isinstance(args[i], torch.Tensor) and not args[i].is_leaf]
+        plan.kept_input_bytes = max(plan.kept_input_bytes, sum(args[i].untyped_storage().nbytes() for i in self.kept_inputs))
 
     def _compile_forward(self, module: GraphModule, _: Any) -> Any:
         self.forward = Program(module)

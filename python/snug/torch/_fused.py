@@ -24,7 +24,7 @@ from torch.fx import GraphModule, Node
 from .. import version
 from .._errors import DoesNotFit, Error
 from ._candidates import Candidates, Parts
-from ._compiled import Compiled, Held, boxed, device_of, held, there
+from ._compiled import Compiled, Held, boxed, device_of, held, nothing_donated, there
 from ._joint import Joint, Price, draws, list_forward_part
 from ._lowered import Reader, generate, guarded, seen_by
 from ._marks import make_again
@@ -32,7 +32,7 @@ from ._measure import growth
 from ._memory import shown
 from ._numbers import copied
 from ._prices import Prices
-from ._region import RegionPlan, refusal, warn_of_what_is_not_seen
+from ._region import RegionPlan, refusal, warn_of_what_is_not_seen, what_fits
 
 if TYPE_CHECKING:
     from ._backend import Backend
@@ -121,7 +121,7 @@ class Fused(Compiled):
             run = super()._compile(module, args)
         except DoesNotFit as error:
             least = min(smallest, error.smallest_bytes or smallest)
-            raise refusal(least, f"{error.message}; by Inductor's buffers the smallest is {smallest} bytes", f"memory={least} fits") from error
+            raise refusal(least, f"{error.message}; by Inductor's buffers the smallest is {smallest} bytes", what_fits(self.backend, least)) from error
         warnings.warn(f"snug.torch: no partition for Inductor was found within {shown(self.backend.memory)} (the smallest takes {smallest} bytes): "
                       'this graph runs op by op, as with mode="exact"', stacklevel=2)
         return run
@@ -130,8 +130,8 @@ class Fused(Compiled):
         own = copied(module)  # Inductor takes it
         # What is in AOTAutograd's cache would run without a plan; compiled kernels lie in Inductor's. What is read while it is compiled is
         # known before it runs.
-        words = dict(donated_buffer=False, enable_autograd_cache=False, force_non_lazy_backward_lowering=self.may_read)
-        with torch._functorch.config.patch(words), self.numbers.traced(args) as given:  # Inductor caches nothing without an environment of shapes
+        words = dict(enable_autograd_cache=False, force_non_lazy_backward_lowering=self.may_read)
+        with torch._functorch.config.patch(words), nothing_donated(), self.numbers.traced(args) as given:  # Inductor caches nothing without an environment of shapes
             return compile_fx(own, given, inner_compile=self._inner, config_patches=patches, ignore_shape_env=True)
 
     _is_exact = False
@@ -167,7 +167,7 @@ class Fused(Compiled):
         if best is None:
             raise _NoneFits(min(each.peak_bytes for each in candidates.plans))
         self.plan = plan = best[0]
-        self._note_kept_inputs(plan, joint, {node.name for node in best[1][1].graph.find_nodes(op="placeholder")})
+        self._note_saved_inputs(joint, {node.name for node in best[1][1].graph.find_nodes(op="placeholder")})
         costs = [(op["id"], op["cost"]) for op in plan.problem["ops"]]
         words = [version(), torch.__version__, backend.memory, backend.grads, backend.differentiate, backend.effort, costs, plan.report["schedule"]]
         self.partitioner.key = hashlib.sha256(json.dumps(words).encode()).hexdigest()
@@ -221,7 +221,6 @@ class Fused(Compiled):
     def _take_read(self, reader: Reader) -> None:
         assert self.plan is not None and self.candidates is not None
         plan = self.candidates.pytorchs(reader.parts)
-        plan.kept_input_bytes = self.plan.kept_input_bytes
         if not self.candidates.fits(plan):
             raise _Misses
         self.backend.prices(self.device).save()

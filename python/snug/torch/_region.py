@@ -38,7 +38,7 @@ class RegionPlan:
     #: What snug.solve.remat returned (docs/solve.md), and for which problem.
     report: dict[str, Any] = field(repr=False)
     problem: dict[str, Any] = field(repr=False)
-    #: Of inputs that other graphs of the step made, and that are kept for the backward part.
+    #: Of inputs that other graphs of the step made, and that are kept for the backward part: the most of any call.
     kept_input_bytes: int = 0
     #: At the first run: the storages that ops made, with what is resident.
     measured_forward_bytes: int | None = None
@@ -167,7 +167,7 @@ def plan_region(backend: Any, joint: Joint, args: Sequence[Any], device: torch.d
         has_step = backend.optimizer is not None
         parts = f"parameters, gradients, states, results and what {type(backend.optimizer).__name__}.step takes" if has_step else "parameters, gradients, results and what else is resident"
         raise refusal(peak, f"{shown(memory)} does not hold the update: {parts} are {shown(resident.update_peak)}",
-                      f"memory={peak} fits" + (", or an optimizer with smaller states, or foreach=False" if has_step else ""))
+                      what_fits(backend, peak) + (", or an optimizer with smaller states, or foreach=False" if has_step else ""))
     try:
         if hands_least:
             report = _report_that_hands_least(problem, memory, backend.effort)
@@ -177,11 +177,17 @@ def plan_region(backend: Any, joint: Joint, args: Sequence[Any], device: torch.d
             report = solve.remat(problem, memory=within or memory, effort=backend.effort)
     except DoesNotFit as error:
         peak = max(resident.update_peak, error.report["peak_bytes"])
-        hint = f"memory={peak} fits"
-        if allowance.waiting_bytes:
+        hint = what_fits(backend, peak)
+        if allowance.waiting_bytes and not backend.is_learning:
             hint += f'; {shown(allowance.waiting_bytes)} are kept by graphs before this one: graphs="several" divides the memory among all'
         raise refusal(peak, f"{shown(memory)}, of which {shown(resident.total + allowance.waiting_bytes)} are resident: {error.message}", hint) from error
     return RegionPlan(memory, resident, allowance, tangents, report, problem)
+
+
+def what_fits(backend: Any, peak: int) -> str:
+    if backend.is_learning:
+        return f"more than memory={peak}, which this graph takes by itself: what the step's other graphs keep beside it is known once all have run"
+    return f"memory={peak} fits"
 
 
 def refusal(smallest: int, message: str, hint: str) -> DoesNotFit:
