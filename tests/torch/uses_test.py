@@ -244,6 +244,17 @@ class Uses(unittest.TestCase):
         torch.compile(lambda x: layers.forward(x), backend=backend)(x).sum().backward()
         self.assertEqual(len(backend.plans), 1)
 
+    def test_ops_outside_the_graphs_of_a_call(self):
+        model, x = made(lambda layer, x: layer(x).tanh())
+        outside = torch.compiler.disable(torch.sin)
+        for each, is_outside in ((lambda x: model(x).square().mean(), False), (lambda x: outside(model(x)).mean(), True)):
+            run = torch.compile(each, backend=snug.torch.backend("1MiB", resident_bytes=0))
+            with warnings.catch_warnings(record=True) as told:
+                warnings.simplefilter("always")
+                for _ in range(3):
+                    run(x).backward()
+            self.assertEqual(any("outside the graphs of this call" in str(one.message) for one in told), is_outside)
+
     def test_what_a_graph_asks_of_a_number(self):
         numbers = Numbers([0])
         with numbers.traced([torch.tensor(2.0, dtype=torch.float64)]) as (number,):

@@ -11,7 +11,7 @@ import torch
 from torch.fx import GraphModule, Node
 
 from .._errors import DoesNotFit, Error
-from ._calls import Call, note_graph
+from ._calls import Call, graph_runs
 from ._compiled import Compiled
 from ._memory import bytes_of, shown
 from ._numbers import Constant, Numbers, numbers_of
@@ -153,7 +153,10 @@ class _Region:
         self.constants: set[int] = set()  # places of those of them that are
 
     def __call__(self, *args: Any) -> Any:
-        note_graph()
+        with graph_runs():
+            return self._run(args)
+
+    def _run(self, args: Sequence[Any]) -> Any:
         if self.backend.graphs == "several" and torch.is_grad_enabled():
             self.backend.begin()
         known = self.compiled.setdefault((torch.is_grad_enabled(), *(_shape_of(each) for each in args)), [])

@@ -5,9 +5,12 @@ Two places of PyTorch are told so when this is imported. With other backends, no
 """
 from __future__ import annotations
 
+import contextlib
 import functools
 import sys
 import threading
+import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -30,27 +33,49 @@ class Call:
     """One call of what torch.compile made with a backend that has `backend_ctx_ctor`: Dynamo enters what that makes around each."""
 
     def __enter__(self) -> None:
-        self._runs_a_graph = False
+        self.runs_a_graph = False
+        self.recorded_within = 0  # graphs
         self._error = sys.exc_info()[1]  # that of whoever calls, and may be handling one
-        self._recorded = torch._C._autograd._get_sequence_nr()  # how many ops autograd has recorded on this thread
+        self._recorded, self._traced = _recorded(), _traced()
         _calls.running.append(self)
 
     def __exit__(self, *_: Any) -> None:
         """Dynamo does not say whether there was an error; one that is raised here leaves the call as any other. Raises Error where ops were recorded for a backward part, and no graph ran."""
         _calls.running.remove(self)
-        is_without_plan = not self._runs_a_graph and torch._C._autograd._get_sequence_nr() != self._recorded
+        outside = _recorded() - self._recorded - self.recorded_within
         is_asked_for = eval_frame._stance.stance != "default"  # by torch.compiler.set_stance
-        if is_without_plan and not is_asked_for and sys.exc_info()[1] is self._error:
+        if outside == 0 or is_asked_for or sys.exc_info()[1] is not self._error:
+            return
+        if not self.runs_a_graph:
             hint = "a function or module of your own around one of torch.nn, which PyTorch may skip; torch._dynamo.reset() where another backend has compiled the same code"
             if torch._C._functorch.peek_interpreter_stack() is not None:
                 hint = "compile what calls torch.vmap or torch.func.grad, not what they call"
             raise Error("unsupported", "torch.compile", "has run this call without compiling it, so there is no plan for it; TORCH_LOGS=dynamo in the environment says why", hint)
+        if _traced() == self._traced:  # else ops were recorded while they were traced, too
+            warnings.warn("snug.torch: ops that need a gradient ran outside the graphs of this call, so what they keep is in no plan; TORCH_LOGS=graph_breaks in the environment says where a graph "
+                          "breaks", stacklevel=2)
 
 
-def note_graph() -> None:
-    """A graph runs, within the calls of this thread."""
-    for each in _calls.running:
-        each._runs_a_graph = True
+def _recorded() -> int:
+    """How many ops autograd has recorded on this thread."""
+    return torch._C._autograd._get_sequence_nr()
+
+
+def _traced() -> int:
+    """How often Dynamo has begun to compile a frame."""
+    return convert_frame.FRAME_COMPILE_COUNTER.total()
+
+
+@contextlib.contextmanager
+def graph_runs() -> Iterator[None]:
+    """Within the calls of this thread."""
+    before = _recorded()
+    try:
+        yield
+    finally:
+        for each in _calls.running:
+            each.runs_a_graph = True
+            each.recorded_within += _recorded() - before
 
 
 def _hand_on_calls() -> None:

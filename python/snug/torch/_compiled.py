@@ -120,7 +120,6 @@ class Compiled:
         self.counted: set[str] = set()  # inputs of the backward part that ops of the forward part made
         self.let_go: set[str] = set()  # those of them that nobody has behind the backward part
         self.saved_inputs: list[int] = []  # places of inputs that the backward part reads
-        self.kept_inputs: list[int] = []  # those of them that other graphs made, and that are kept for it from this call on
         self.num_results = 0
         self.made_results: list[int] = []  # places of results that ops made: others are resident, such as a buffer that is assigned to
         self.saved_places: list[int] = []  # and where they stand among the results of the forward part
@@ -137,7 +136,6 @@ class Compiled:
     def __call__(self, args: Sequence[Any]) -> Any:
         if self.plan is not None:
             self._check_grads(args)
-            self._note_kept_inputs(self.plan, args)
         return self.run(*args)
 
     def waiting(self) -> dict[int, int]:
@@ -209,11 +207,6 @@ class Compiled:
         inputs = [node for node in joint.graph.nodes if node.op == "placeholder" and node not in joint.tangents]
         self.saved_inputs = [i for i, node in enumerate(inputs) if node.name in saved]
 
-    def _note_kept_inputs(self, plan: RegionPlan, args: Sequence[Any]) -> None:
-        """Blocks that are alike have one graph: what the first of them reads may be a batch, which stays, and what the others read is made by it."""
-        self.kept_inputs = [i for i in self.saved_inputs if isinstance(args[i], torch.Tensor) and not args[i].is_leaf]
-        plan.kept_input_bytes = max(plan.kept_input_bytes, sum(args[i].untyped_storage().nbytes() for i in self.kept_inputs))
-
     def _compile_forward(self, module: GraphModule, _: Any) -> Any:
         self.forward = Program(module)
         return boxed(self._run_forward if self.plan is not None else self.forward)
@@ -251,10 +244,18 @@ class Compiled:
             raise DoesNotFit("out_of_budget", "memory", f"{shown(self.backend.memory)} does not hold this forward part, which takes {shown(needed)} with the {shown(waiting)} that "
                              "earlier ones keep for backward parts that have not run, or that whoever called them still has", hint)
 
+    def _kept_inputs(self, args: Sequence[Any]) -> list[Held]:
+        """Of what is kept for the backward part, what other graphs made. Blocks that are alike have one graph: what the first of them reads may be a batch,
+        which stays, and what the others read is made by it."""
+        assert self.plan is not None
+        kept = [held(args[i]) for i in self.saved_inputs if isinstance(args[i], torch.Tensor) and not args[i].is_leaf]
+        self.plan.kept_input_bytes = max(self.plan.kept_input_bytes, sum(count for _, count in kept))
+        return kept
+
     def _run_forward(self, args: list[Any]) -> Any:
         assert self.plan is not None and self.forward is not None
         self._check_room(args)
-        handed_on = [held(args[i]) for i in self.kept_inputs]
+        handed_on = self._kept_inputs(args)
         if self.plan.measured_forward_bytes is None:
             watch = Watch()
             results = self.forward.watched(args, watch, set())
