@@ -466,7 +466,7 @@ class Exact(unittest.TestCase):
 
         x = torch.ones(4, requires_grad=True)
         torch._dynamo.reset()
-        with self.assertRaisesRegex(snug.Error, "cond"):
+        with self.assertRaisesRegex(snug.Error, "cond\nhint: torch.where"):
             torch.compile(branches, backend=snug.torch.backend(1 << 40, resident_bytes=0))(x)
 
         @torch.library.custom_op("snug_tests::double", mutates_args={"y"})

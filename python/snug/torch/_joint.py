@@ -49,7 +49,9 @@ def tensors(node: Node) -> list[torch.Tensor | None]:
     if is_assertion(node):
         return []
     if "val" not in node.meta:
-        raise refuse(node, "is no tensor" if node.op == "call_function" else "is a graph of its own, such as a branch of torch.cond")
+        if node.op == "call_function":
+            raise refuse(node, "is no tensor")
+        raise refuse(node, "is a graph of its own, such as a branch of torch.cond", 'torch.where of what both branches make; or torch.compiler.disable around what has it, and graphs="several"')
     value = node.meta["val"]
     parts = list(value) if isinstance(value, (tuple, list)) else [value]
     for each in parts:
