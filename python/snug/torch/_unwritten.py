@@ -2,7 +2,8 @@
 """Kernels on a CPU that nobody will run, without their text: Inductor is told what each of them reads and writes, so that it makes the same choices of
 buffers, and of operands in each call, in three quarters of the time.
 
-Kernels whose outer loops are merged keep their text: which of their buffers become local depends on how their loops are cut.
+Kernels whose outer loops are merged keep their text: which of their buffers become local depends on how their loops are cut. So do templates, which Inductor
+may run to choose among them.
 """
 from __future__ import annotations
 
@@ -32,13 +33,13 @@ def kernels_without_text() -> Iterator[None]:
     def codegen_nodes(proxy: cpp.CppKernelProxy, nodes: Sequence[Any]) -> None:
         (written if is_merging else _account)(proxy, nodes)
 
-    with mock.patch.multiple(cpp.CppScheduling, codegen_outer_loop_node=codegen_outer_loop_node), \
-            mock.patch.multiple(cpp.CppKernelProxy, codegen_nodes=codegen_nodes, codegen_loops=lambda *_: None):
+    with mock.patch.object(cpp.CppScheduling, "codegen_outer_loop_node", codegen_outer_loop_node), mock.patch.object(cpp.CppKernelProxy, "codegen_nodes", codegen_nodes):
         yield
 
 
 def _account(proxy: cpp.CppKernelProxy, nodes: Sequence[Any]) -> None:
     """As the text of a kernel is made: node by node, and what is read and written in one kernel only is removed at its end."""
+    proxy.codegen_loops = lambda *_: None  # type: ignore[method-assign]
     proxy.legalize_lowp_fp_dtype(nodes)  # its conversions are counted as arithmetic
     with proxy.kernel_group.new_kernel(proxy.kernel_cls) as kernel:
         for node in nodes:
