@@ -70,8 +70,8 @@ class Explanations(Case):
         self.assertAlmostEqual(sum(op["seconds"] for op in ops) / plan["step_seconds"], 1, places=6)
         self.assertAlmostEqual(told["step"]["seconds"] / plan["step_seconds"], 1, places=6)
         self.assertEqual(ops, sorted(ops, key=lambda op: -op["seconds"]))
-        limits = {op["op"]: op["limit"] for op in ops}
-        self.assertEqual((limits["matmul"], limits["adamw"]), ("arithmetic", "memory"))
+        self.assertRegex(ops[0]["op"], "^(packed_)?matmul")  # which of them, the instruction set decides
+        self.assertEqual((ops[0]["limit"], next(op["limit"] for op in ops if op["op"] == "adamw")), ("arithmetic", "memory"))
         fusion = told["fusion"]
         self.assertEqual(sum(each["runs"] for each in fusion["merged"] if len(each["ops"]) > 1), 2 * plan["row_program_ops"])
         self.assertGreater(fusion["saved_bytes"], 0)
