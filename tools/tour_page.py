@@ -65,8 +65,7 @@ class Product:
         self.run("plan", *"--model mlp --hidden_sizes 4 --vocab_size 10 --max_seq_length 4 --train_batch_size 1 --threads 1 --json".split())
         usual = pathlib.Path(self.env.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache", "snug", f"machine-1-{INSTRUCTIONS}.json")
         profile = json.loads(usual.read_text())
-        rate = {"per_call": SECONDS_PER_CALL, "per_flop": 0.0, "per_byte": SECONDS_PER_BYTE, "far_per_byte": SECONDS_PER_BYTE, "uncertainty": 0.1,
-                "saved_share": 0.0, "reached_per_flop": 0.0}
+        rate = dict.fromkeys(profile["rates"][""], 0.0) | {"per_call": SECONDS_PER_CALL, "per_byte": SECONDS_PER_BYTE, "far_per_byte": SECONDS_PER_BYTE, "uncertainty": 0.1}
         self.profile = self.folder / "cache/snug" / usual.name
         self.profile.parent.mkdir(parents=True)
         self.imagined = json.dumps(dict(profile, cache_bytes=CACHE_BYTES, rates={"": rate}))

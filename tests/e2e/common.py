@@ -83,8 +83,10 @@ def set_rates(folder, rates):
                "--train_batch_size", "1", "--threads", "2", "--json", env=env)
     assert done.returncode == 0, done.stderr
     (profile,) = pathlib.Path(folder, "snug").glob("machine-2-*.json")
-    rates = {kind: {"far_per_byte": rate["per_byte"], "uncertainty": 0, "saved_share": 0, "reached_per_flop": rate["per_flop"], **rate} for kind, rate in rates.items()}
-    profile.write_text(json.dumps(dict(json.loads(profile.read_text()), rates=rates)))
+    measured = json.loads(profile.read_text())
+    none = dict.fromkeys(measured["rates"][""], 0)
+    rates = {kind: none | {"far_per_byte": rate["per_byte"], "reached_per_flop": rate["per_flop"]} | rate for kind, rate in rates.items()}
+    profile.write_text(json.dumps(dict(measured, rates=rates)))
     return env
 
 

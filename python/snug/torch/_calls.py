@@ -34,9 +34,10 @@ class Call:
 
     def __enter__(self) -> None:
         self.runs_a_graph = False
+        self.is_traced = False  # some frame of it, while which ops are recorded, too
         self.recorded_within = 0  # graphs
         self._error = sys.exc_info()[1]  # that of whoever calls, and may be handling one
-        self._recorded, self._traced = _recorded(), _traced()
+        self._recorded = _recorded()
         _calls.running.append(self)
 
     def __exit__(self, *_: Any) -> None:
@@ -51,7 +52,7 @@ class Call:
             if torch._C._functorch.peek_interpreter_stack() is not None:
                 hint = "compile what calls torch.vmap or torch.func.grad, not what they call"
             raise Error("unsupported", "torch.compile", "has run this call without compiling it, so there is no plan for it; TORCH_LOGS=dynamo in the environment says why", hint)
-        if _traced() == self._traced:  # else ops were recorded while they were traced, too
+        if not self.is_traced:
             warnings.warn("snug.torch: ops that need a gradient ran outside the graphs of this call, so what they keep is in no plan; TORCH_LOGS=graph_breaks in the environment says where a graph "
                           "breaks", stacklevel=2)
 
@@ -59,11 +60,6 @@ class Call:
 def _recorded() -> int:
     """How many ops autograd has recorded on this thread."""
     return torch._C._autograd._get_sequence_nr()
-
-
-def _traced() -> int:
-    """How often Dynamo has begun to compile a frame."""
-    return convert_frame.FRAME_COMPILE_COUNTER.total()
 
 
 @contextlib.contextmanager
@@ -92,15 +88,17 @@ def _hand_on_calls() -> None:
     wrapper.__init__ = init_with_calls  # type: ignore[method-assign]
 
 
-def _refuse_at_limit() -> None:
-    """Where Dynamo asks whether it has compiled a function too often. Its own setting for an error in that case (fail_on_recompile_limit_hit) would hold for all backends."""
+def _note_tracing_and_refuse_at_limit() -> None:
+    """Before Dynamo traces a frame, it asks whether it has compiled that too often. Its own setting for an error in that case (fail_on_recompile_limit_hit) would hold for all backends."""
     asked = convert_frame.exceeds_recompile_limit
 
     @functools.wraps(asked)
     def exceeds(*args: Any) -> tuple[bool, str]:
+        for each in _calls.running:
+            each.is_traced = True
         is_exceeded, name = asked(*args)
         if is_exceeded and _calls.running and torch.is_grad_enabled():
-            function = "".join(f" ({each})" for each in eval_frame.dynamo_tls.traced_frame_infos[-1:])
+            function = "".join(f" ({frame})" for frame in eval_frame.dynamo_tls.traced_frame_infos[-1:])
             raise Error("unsupported", f"torch._dynamo.config.{name}", f"is {getattr(torch._dynamo.config, name)}: so many graphs there are of one function{function}, and the next call of it would run without a plan",
                         "leave out dynamic=False, or keep a number that changes, an argument or a module's own (self.step += 1), in a tensor; torch._dynamo.reset() where another backend has compiled the same code")
         return is_exceeded, name
@@ -109,4 +107,4 @@ def _refuse_at_limit() -> None:
 
 
 _hand_on_calls()
-_refuse_at_limit()
+_note_tracing_and_refuse_at_limit()

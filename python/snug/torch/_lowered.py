@@ -62,9 +62,8 @@ def generate(module: GraphModule, inputs: Sequence[Any], is_backward: bool) -> G
         found.append(V.graph)
         raise _Generated
 
-    with contextlib.ExitStack() as stack:
-        for each in (torch.no_grad(), compile_lock, mock.patch.object(GraphLowering, "save_output_code", stop), inductor_config.patch(force_disable_caches=True), kernels_without_text()):
-            stack.enter_context(each)
+    with torch.no_grad(), compile_lock, mock.patch.object(GraphLowering, "save_output_code", stop), inductor_config.patch(force_disable_caches=True), \
+            kernels_without_text():
         try:
             compile_fx.compile_fx_inner(module, inputs, static_input_idxs=(), cudagraphs=BoxedBool(False), is_backward=is_backward, graph_id=0, boxed_forward_device_index=None)
         except _Generated:
