@@ -77,9 +77,9 @@ SessionOptions options_of(const std::string& optim, int64_t micro_batch) {
 
 // After four updates, the last of a batch that is not whole.
 std::string trained(Read read, bool is_whole, const SessionOptions& options,
-                    int64_t* bytes = nullptr) {
+                    int64_t* gradient_bytes = nullptr) {
   Session session(words(read, is_whole), options);
-  if (bytes != nullptr) *bytes = session.plan().resident_bytes;
+  if (gradient_bytes != nullptr) *gradient_bytes = bytes_of_part(session.plan(), "gradients");
   for (int64_t update = 0; update < 4; ++update)
     (void)session.step(Data(update, update == 3 ? kRows - 1 : kRows).rows(read));
   return bytes_of(session);
@@ -99,7 +99,7 @@ TEST_P(RowSparse, sums_over_micro_batches_have_the_bits_of_whole_ones) {
       // The rows of a batch instead of those of the table.
       const int64_t rows = kRows * kLength;
       const int64_t saved = (kWords - rows) * kWidth * 4 - kWords * 4;
-      EXPECT_GE(whole_bytes - sparse_bytes, saved - 1024) << optim;
+      EXPECT_GE(whole_bytes - sparse_bytes, saved - 64) << optim << ", micro-batch " << micro_batch;
     }
   }
 }
@@ -137,7 +137,7 @@ TEST(RowSparse, adafactor_takes_whole_gradients) {
   int64_t bytes = 0;
   SessionOptions options = options_of("adafactor", 2);
   (void)trained(Read::once, false, options, &bytes);
-  EXPECT_GE(bytes, 2 * kWords * kWidth * 4);
+  EXPECT_GE(bytes, kWords * kWidth * 4);
 }
 
 }  // namespace

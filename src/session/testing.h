@@ -25,6 +25,15 @@ inline std::string refusal(const std::function<void()>& call,
   return {};
 }
 
+/// What one part of the memory takes ("weights", "gradients"). All that is resident also depends on
+/// the machine's speeds, by which plans have weights in a packed form or not, and is whole pages.
+inline int64_t bytes_of_part(const PlanReport& plan, const std::string& part) {
+  int64_t bytes = 0;
+  for (const MemoryComponent& each : plan.components)
+    if (each.name == part) bytes += each.bytes;
+  return bytes;
+}
+
 /// Everything that a session keeps, to be compared.
 inline std::string bytes_of(const Session& session) {
   std::string all;

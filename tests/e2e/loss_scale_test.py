@@ -91,9 +91,10 @@ class LossScale(Case):
 
     def test_a_plan_under_a_dynamic_scale_keeps_gradients_and_verifies(self):
         keys = dict(train_batch_size=8, micro_batch_size=8, max_grad_norm=0)
-        plain, scaled = (self.plan(**self.base(**keys, loss_scale=scale)) for scale in ("none", "dynamic"))
-        self.assertGreater(scaled["resident_bytes"], plain["resident_bytes"])
-        self.assertEqual(scaled["resident_bytes"], self.plan(**self.base(**dict(keys, max_grad_norm=1), loss_scale="dynamic"))["resident_bytes"])
+        # Not all that is resident: whether a plan has packed weights follows from the machine's speeds.
+        kept = lambda **more: self.plan(**self.base(**dict(keys, **more)))["components"].get("gradients", 0)
+        self.assertGreater(kept(loss_scale="dynamic"), kept(loss_scale="none"))
+        self.assertEqual(kept(loss_scale="dynamic"), kept(loss_scale="dynamic", max_grad_norm=1))
         self.ok("verify", **self.base(**KEYS, loss_scale="dynamic"))
 
 
