@@ -329,9 +329,13 @@ class Inductor(unittest.TestCase):
         (plan,) = backend.plans
         self.assertLessEqual(plan.peak_bytes, exact.smallest_bytes)
         self.assertEqual(plan.mode == "exact", any("op by op" in str(each.message) for each in said))
-        with self.assertRaises(snug.DoesNotFit) as caught:
-            case.gradients(case.compiled(self.backend(case, plan.resident.total + 1000)))
-        self.assertGreater(caught.exception.smallest_bytes, plan.resident.total)
+        smallest = []
+        for memory in (plan.resident.total + 1000, 1):  # which does not even hold the update
+            with self.assertRaises(snug.DoesNotFit) as caught:
+                case.gradients(case.compiled(self.backend(case, memory)))
+            smallest.append(caught.exception.smallest_bytes)
+        self.assertGreater(smallest[0], plan.resident.total)
+        self.assertEqual(*smallest)
 
     def test_wrong_uses(self):
         with self.assertRaisesRegex(snug.Error, 'mode.*is "inductor" with'):

@@ -6,9 +6,7 @@ import copy
 import gc
 import pickle
 import threading
-import time
 import unittest
-import unittest.mock
 import warnings
 
 import torch
@@ -18,12 +16,7 @@ from torch.nn import functional as F
 import snug
 import snug.torch
 from cases import DEVICE, equal, gradients_of
-from snug.torch import _profiler
-from snug.torch._measure import growth
 from snug.torch._numbers import Numbers
-from snug.torch._prices import Prices
-from snug.torch._profiler import allocated_on_cpu
-from snug.torch._resident import update_bytes
 
 warnings.filterwarnings("ignore")
 # Before it, PyTorch itself drops what only checks when it traces a graph: with aot_eager nothing is raised either.
@@ -84,6 +77,11 @@ class Uses(unittest.TestCase):
             (plan,) = backend.plans
             self.assertEqual((plan.measured_forward_bytes, plan.measured_backward_bytes), (plan.forward_peak_bytes, plan.backward_peak_bytes))
         return backend
+
+    def test_draws_come_in_their_order(self):
+        """Of two branches the one that is drawn first is added last, and a result of the forward part comes behind both."""
+        model, x = made(lambda layer, x: (lambda y: (F.dropout(layer(x)) + y).square().mean())(F.dropout(layer(x.sin()))))
+        self.check(model, x)
 
     def test_assertions(self):
         """F.one_hot has two, which make nothing, and run in the forward part whatever the budget."""
@@ -508,28 +506,6 @@ class Uses(unittest.TestCase):
             with self.assertWarnsRegex(UserWarning, text):
                 torch.compile(model, backend=snug.torch.backend("1MiB", resident_bytes=0))(x).backward()
 
-    def test_a_rate_that_is_a_tensor(self):
-        model, _ = made(lambda layer, x: layer(x))
-        number, tensor = (snug.torch.backend("1MiB", optimizer=torch.optim.AdamW(model.parameters(), lr=lr)) for lr in (1e-3, torch.tensor(1e-3)))
-        with self.assertNoLogs("torch", "ERROR"):
-            self.assertEqual(*(update_bytes(each.optimizer, torch.device(DEVICE)).states for each in (number, tensor)))
-
-    def test_what_a_step_takes_within(self):
-        """Muon multiplies matrices of 16-bit numbers, for which libraries take room of their own."""
-        device = torch.device(DEVICE)
-        prices = Prices(device)
-        layers = nn.Sequential(*(nn.Linear(*sizes, bias=False) for sizes in ((128, 64), (64, 128), (32, 32)))).to(device)
-        for kind, words in ((torch.optim.Muon, {}), (torch.optim.Muon, {"nesterov": False}), (torch.optim.Adafactor, {}), (torch.optim.AdamW, {})):
-            optimizer = kind(layers.parameters(), **words)
-            for each in layers.parameters():
-                each.grad = torch.ones_like(each)
-            planned = update_bytes(optimizer, device, prices).scratch
-            optimizer.step()
-            with growth(device) as grown:
-                optimizer.step()
-            self.assertLessEqual(grown.peak_bytes, planned)
-            self.assertGreater(grown.peak_bytes, 0.97 * planned)
-
     def test_numbers_that_are_returned(self):
         """A number of a shape is none of the graph's tensors."""
         for mode in ("exact", "inductor"):
@@ -589,108 +565,6 @@ class Uses(unittest.TestCase):
         with self.assertRaisesRegex(snug.Error, "without compiling it.*\nhint: compile what calls torch.vmap"):
             torch.vmap(run)(x)
 
-    def test_bags_of_embeddings(self):
-        """What they take within follows from which bags are empty, and one of their results lies in more than it takes."""
-        torch.manual_seed(0)
-        layer, ids, begins = nn.Linear(32, 1).to(DEVICE), torch.randint(0, 2000, (512,), device=DEVICE), torch.arange(0, 512, 8, device=DEVICE)
-        for kind in ("sum", "mean", "max"):
-            bags = nn.EmbeddingBag(2000, 32, mode=kind).to(DEVICE)
-            for mode in ("exact", "inductor"):
-                def step():
-                    bags.zero_grad(), layer.zero_grad()
-                    torch.compile(lambda: layer(bags(ids, begins)).square().mean(), backend=backend)().backward()
-
-                torch._dynamo.reset()
-                backend = snug.torch.backend(1 << 40, resident_bytes=0, mode=mode)
-                step()
-                (plan,) = backend.plans
-                self.assertLessEqual(plan.measured_backward_bytes, plan.backward_peak_bytes)
-                if mode == "inductor":
-                    self.assertEqual((plan.measured_forward_bytes, plan.measured_backward_bytes), (plan.forward_peak_bytes, plan.backward_peak_bytes))
-                    continue
-                with snug.torch.measure() as measured:
-                    step()
-                self.assertLessEqual(measured.peak_bytes - measured.start_bytes, plan.peak_bytes - plan.resident.total + sum(each.nbytes for each in (*bags.parameters(), *layer.parameters())))
-
-    def test_measure_beside_tensors_of_vmap(self):
-        """They have no storage, and one that was handed out of its call stays."""
-        kept = []
-        torch.vmap(lambda x: kept.append(x) or x.sin())(torch.ones(4, 4, device=DEVICE))
-        with snug.torch.measure() as measured:
-            x = torch.ones(1024, device=DEVICE)
-        self.assertEqual(measured.peak_bytes - measured.start_bytes, x.nbytes)
-
-    def test_measure_sees_tensors_of_before_go(self):
-        """Of the call before, say, within another measurement or not: their bytes are free for what comes."""
-        size = 1 << 20
-        for _ in range(3):
-            held = [torch.ones(size, dtype=torch.uint8, device=DEVICE)]
-            with snug.torch.measure() as measured:
-                fresh = torch.ones(size // 4, dtype=torch.uint8, device=DEVICE)
-                view = held.pop()[1:]
-                between = torch.ones(size // 2, dtype=torch.uint8, device=DEVICE)  # the view holds the whole
-                del view
-                held.append(torch.ones(size, dtype=torch.uint8, device=DEVICE))
-            self.assertEqual(measured.peak_bytes - measured.start_bytes, 3 * size // 4)
-            with snug.torch.measure() as measured:  # what was made within a measurement goes once as well
-                held.clear()
-                fresh = torch.ones(2 * size, dtype=torch.uint8, device=DEVICE)
-            self.assertEqual(measured.peak_bytes - measured.start_bytes, size)
-            del between, fresh
-
-    def test_garbage_that_goes_meanwhile(self):
-        """What was made in another measurement is seen to go in this one. Who waits for its garbage to be collected saves nothing by it."""
-        if DEVICE != "cpu":
-            self.skipTest("there, the allocator is asked")
-        with growth(torch.device("cpu")):
-            garbage, leaving = torch.ones(1 << 18), torch.ones(1 << 17)
-        with growth(torch.device("cpu"), [leaving]) as grown:
-            del garbage, leaving
-            torch.ones(1 << 19)
-        self.assertEqual(grown.peak_bytes, 4 * ((1 << 19) - (1 << 17)))
-        with growth(torch.device("cpu")):
-            held = [torch.ones(1 << 18)]
-        self.assertEqual(allocated_on_cpu(lambda: held.clear() or torch.ones(1 << 17)), (4 << 17, 4 << 17))
-
-    def test_one_profiler(self):
-        """The first step measures ops with it on the CPU: a measurement around that says so, and is no wrong number."""
-        if DEVICE != "cpu":
-            self.skipTest("there, the allocator is asked")
-        with self.assertRaisesRegex(snug.Error, "lost PyTorch's profiler.*\nhint: measure behind the first step"), snug.torch.measure(), self.assertWarnsRegex(UserWarning, "ends here"):
-            with snug.torch.measure():
-                pass
-        with self.assertRaises(ZeroDivisionError), snug.torch.measure():
-            1 / 0
-        with snug.torch.measure() as measured:
-            x = torch.ones(64)
-        self.assertEqual(measured.peak_bytes - measured.start_bytes, x.nbytes)
-
-    def test_threads_measure_in_turns(self):
-        """Two threads in PyTorch's profiler end the process, or get nothing of it."""
-        wrong = []
-
-        def work(size):
-            for _ in range(20):
-                found = allocated_on_cpu(lambda: torch.ones(size).sin())
-                wrong.extend([found] if found != (8 * size, 4 * size) else [])
-
-        threads = [threading.Thread(target=work, args=(size,)) for size in (64, 128)]
-        for each in threads:
-            each.start()
-        for each in threads:
-            each.join()
-        self.assertEqual(wrong, [])
-        with unittest.mock.patch.object(_profiler, "SECONDS_FOR_PROFILER", 0.01), snug.torch.measure("cpu"):  # one that waits for the other for ever is refused
-            def late():
-                with self.assertRaisesRegex(snug.Error, "another thread measures.*\nhint: measure behind"):
-                    allocated_on_cpu(lambda: torch.ones(64))
-                wrong.append("refused")
-
-            thread = threading.Thread(target=late)
-            thread.start()
-            thread.join()
-        self.assertEqual(wrong, ["refused"])
-
     def test_a_loss_elsewhere(self):
         """What it takes is in no plan, which is said; for a function of model and loss it is."""
         model, x = made(lambda layer, x: layer(x))
@@ -741,15 +615,6 @@ class Uses(unittest.TestCase):
         again(x).backward()
         self.assertTrue(equal([each.grad for each in model.parameters()], [each.grad for each in again.parameters()]))
         self.assertEqual(len(backend.plans), 1)
-
-    def test_a_price_is_not_what_another_process_takes(self):
-        """An op of microseconds whose threads are held up the first times, each time for longer or less."""
-        waits = [0.03, 0.09, 0.05, 0.02]
-        seconds = Prices(torch.device("cpu"))._seconds(lambda: time.sleep(waits.pop() if waits else 0))
-        self.assertLess(seconds, 0.005)
-        runs = []
-        Prices(torch.device("cpu"))._seconds(lambda: runs.append(time.sleep(0.02)))
-        self.assertLess(len(runs), 20)
 
 
 if __name__ == "__main__":

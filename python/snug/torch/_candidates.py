@@ -34,7 +34,7 @@ class Candidates:
     def __init__(self, backend: Backend, module: GraphModule, joint: Joint, args: Sequence[Any], device: torch.device, allowance: Allowance) -> None:
         self.backend, self.module, self.joint, self.device, self.allowance = backend, module, joint, device, allowance
         self._plan = functools.partial(plan_region, backend, joint, args, device, allowance, counted=beside(backend, joint, args, device))
-        self._whole = self._plan(within=2**62)  # refuses what holds no update
+        self._whole = self._plan(within=2**62)
         self.plans: list[RegionPlan] = []  # of those that were lowered
         self._rungs: dict[str, tuple[RegionPlan, Parts]] = {}  # by schedule: neighbours may be one
         self._own_ms: float | None = None  # of PyTorch's partition

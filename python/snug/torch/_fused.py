@@ -8,7 +8,6 @@ kernels are: it is compiled once, and nothing is lowered beside that.
 from __future__ import annotations
 
 import contextlib
-import copy
 import hashlib
 import json
 import warnings
@@ -152,7 +151,7 @@ class Fused(Compiled):
         self.device = device_of(self._args)
         prices = backend.prices(self.device)
         self.num_results = num_fwd_outputs
-        own = GraphModule(module, copy.deepcopy(module.graph))
+        own = copied(module)
         joint = fused_joint(own, num_fwd_outputs, prices)
         parts = min_cut_rematerialization_partition(module, joint_inputs, num_fwd_outputs=num_fwd_outputs, **more)
         if not joint.of_tangents - set(joint.tangents):
@@ -200,7 +199,7 @@ class Fused(Compiled):
         return boxed(self._run_forward)
 
     def _compile_and_read(self, module: GraphModule, inputs: Sequence[Any], reader: Reader, **words: Any) -> Any:
-        given = copy.deepcopy(module)  # Inductor changes it
+        given = copied(module)  # Inductor changes it
         is_backward = words.get("is_backward", False)
 
         def read(graph: Any) -> None:

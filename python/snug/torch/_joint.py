@@ -115,7 +115,8 @@ def _lies_elsewhere(node: Node) -> bool:
 
 def list_forward_part(graph: Graph, num_forward_outputs: int) -> None:
     """What the forward part writes in place (running statistics), and views that it returns of what it has written to, are traced behind the backward part: listed in front of it."""
-    first = next((node for node in graph.nodes if "backward" in node.meta.get("partitioner_tag", "")), None)
+    # Tangents, which have the tag too, are listed in front of all ops.
+    first = next((node for node in graph.nodes if node.op == "call_function" and "backward" in node.meta.get("partitioner_tag", "")), None)
     if first is None:
         return
     nodes = list(graph.nodes)

@@ -7,7 +7,6 @@ What it allocates and lets go is read from the lines of that program, which Indu
 from __future__ import annotations
 
 import contextlib
-import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,6 +24,7 @@ from torch._inductor.virtualized import V
 from torch.fx import GraphModule, Node
 
 from ._kernels import milliseconds
+from ._numbers import copied
 from ._prices import Prices
 from ._unwritten import kernels_without_text
 
@@ -286,7 +286,7 @@ class Reader:
 
 def lowered(forward: GraphModule, backward: GraphModule, reader: Reader, num_results: int) -> None:
     """`reader` has read both."""
-    forward, backward = copy.deepcopy(forward), copy.deepcopy(backward)
+    forward, backward = copied(forward), copied(backward)
     for module, visible in ((forward, num_results), (backward, 0)):
         output = module.graph.output_node()
         output.meta["user_visible_output_idxs"] = [i for i, each in enumerate(output.args[0][:visible]) if isinstance(each, Node)]

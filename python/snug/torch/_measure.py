@@ -84,7 +84,8 @@ class measure:  # noqa: N801: a context manager
 
 
 def _tensors() -> list[torch.Tensor]:
-    """All that Python has, but for tensors without memory."""
+    """All that Python has, but for tensors without memory, and their gradients, which nobody may have looked at yet."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of objects that are looked at
-        return [each for each in gc.get_objects() if isinstance(each, torch.Tensor) and not isinstance(each, FakeTensor)]
+        found = [each for each in gc.get_objects() if isinstance(each, torch.Tensor) and not isinstance(each, FakeTensor)]
+        return found + [each.grad for each in found if each.is_leaf and each.requires_grad and each.grad is not None]

@@ -30,7 +30,7 @@ class Constant(Exception):
 
 
 def copied(module: GraphModule) -> GraphModule:
-    """A graph of Dynamo's, with what Dynamo notes beside it: which inputs are parameters, and stay where they are. Inductor orders ops by what they let go of."""
+    """A graph of its own, whose constants are those of the module, with what Dynamo notes beside it: which inputs are parameters, and stay where they are. Inductor orders ops by what they let go of."""
     own = GraphModule(module, copy.deepcopy(module.graph))
     own.meta = module.meta
     if hasattr(module, "_param_name_to_source"):

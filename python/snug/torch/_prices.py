@@ -182,7 +182,8 @@ def _shown(arg: Any, values: Mapping[Node, Any]) -> str:
     if isinstance(arg, Node):
         return _shown(values[arg], values)
     if isinstance(arg, torch.Tensor):
-        return f"{str(arg.dtype).removeprefix('torch.')}{list(arg.shape)}{list(arg.stride())}+{arg.storage_offset()}/{arg.untyped_storage().nbytes()}"
+        lazy = " conj" * arg.is_conj() + " neg" * arg.is_neg()
+        return f"{str(arg.dtype).removeprefix('torch.')}{list(arg.shape)}{list(arg.stride())}+{arg.storage_offset()}/{arg.untyped_storage().nbytes()}{lazy}"
     if isinstance(arg, (list, tuple)):
         return "(" + ",".join(_shown(each, values) for each in arg) + ")"
     if isinstance(arg, dict):
@@ -234,7 +235,8 @@ def _take_rows(x: torch.Tensor, indices: list[torch.Tensor | None], y: torch.Ten
 
 
 def _made_up(value: Any, device: torch.device) -> Any:
-    """An operand with the shape and strides of the real one: numbers between 0.1 and 1, integers 0, masks true."""
+    """An operand with the shape and strides of the real one: numbers between 0.1 and 1, integers 0, masks true. Conjugated
+    where that is left to who reads it, which may take a copy."""
     if isinstance(value, (list, tuple)):
         return type(value)(_made_up(each, device) for each in value)
     if not isinstance(value, torch.Tensor):
@@ -246,7 +248,9 @@ def _made_up(value: Any, device: torch.device) -> Any:
         base.uniform_(0.1, 1)
     else:
         base.fill_(1 if value.dtype == torch.bool else 0)
-    return base.as_strided(value.shape, value.stride(), value.storage_offset())
+    made = base.as_strided(value.shape, value.stride(), value.storage_offset())
+    made = made.conj() if value.is_conj() else made
+    return torch._neg_view(made) if value.is_neg() else made
 
 
 def _estimate(node: Node) -> float:

@@ -2,6 +2,7 @@
 """The plan of one graph: what of the memory it may have, what the planner made of it, and what was measured."""
 from __future__ import annotations
 
+import operator
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -133,7 +134,8 @@ def beside(backend: Any, joint: Joint, args: Sequence[Any], device: torch.device
     results = joint.result_bytes() if backend.graphs == "one" else 0
     tangents = sum(each.meta["val"].untyped_storage().nbytes() for each in joint.tangents)
     prices = backend.prices(device)
-    resident = count_resident(args, backend.optimizer, backend.resident_bytes, backend.grads, device, results, tangents, prices)
+    constants = [operator.attrgetter(node.target)(joint.graph.owning_module) for node in joint.graph.nodes if node.op == "get_attr"]
+    resident = count_resident([*args, *constants], backend.optimizer, backend.resident_bytes, backend.grads, device, results, tangents, prices)
     prices.save()
     return resident, tangents
 
@@ -155,14 +157,14 @@ def plan_region(backend: Any, joint: Joint, args: Sequence[Any], device: torch.d
                 within: int | None = None, counted: tuple[Resident, int] | None = None) -> RegionPlan:
     """With `is_smallest` that of the smallest peak that is found; with `hands_least` that within the memory which hands least to the backward part, or the
     smallest. `within`: what the planner may take where it is not `backend.memory`. `counted`: what `beside` found,
-    where it is known.
+    where it is known, and then who calls judges the update: what is beside it may be another's plan.
 
     Raises DoesNotFit, with the proof, where no schedule is within the bytes that are left, or the update is not.
     """
     memory = backend.memory
     resident, tangents = counted or beside(backend, joint, args, device)
     problem = with_bases(with_prices_of_first_rank(joint.problem()), resident.total, tangents, allowance, memory)
-    if resident.update_peak > memory:
+    if counted is None and resident.update_peak > memory:
         peak = max(resident.update_peak, smallest_report(problem, backend.effort)["peak_bytes"])
         has_step = backend.optimizer is not None
         parts = f"parameters, gradients, states, results and what {type(backend.optimizer).__name__}.step takes" if has_step else "parameters, gradients, results and what else is resident"
