@@ -14,12 +14,15 @@ import warnings
 from unittest import mock
 
 import torch
+import torch._inductor.memory
+from torch import nn
 from torch._inductor.codegen import wrapper
 from torch._inductor.compile_fx import compile_fx_inner
 from torch._inductor.decomposition import select_decomp_table
 from torch._inductor.virtualized import V
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.nn import functional as F
 
 import snug
 import snug.torch
@@ -316,6 +319,30 @@ class Inductor(unittest.TestCase):
             self.assertLessEqual(max(plan.peak_bytes, plan.measured_forward_bytes, plan.measured_backward_bytes), backend.memory)
             self.assertLessEqual(plan.report["handed_bytes"], plan.allowance.crossing_bytes)
         self.assertGreater(sum(plan.runs_again for plan in backend.plans), 0)
+
+    def test_draws_at_other_budgets(self):
+        """Those by seeds, and those of ops that draw one by one: Inductor orders what it compiles by what lets go of most bytes, and may then exchange two of these."""
+        def by_seed(y):
+            return F.dropout(y) + torch.randn_like(y) * y
+
+        def one_by_one(y):
+            return F.rrelu(F.alpha_dropout(F.dropout2d(y.view(32, 6, 4, 8)).view(32, 6, 32), 0.5, True), training=True)
+
+        torch.manual_seed(0)
+        layers, x = nn.Sequential(*(nn.Sequential(nn.Linear(32, 32), nn.GELU()) for _ in range(4))).to(DEVICE), torch.randn(32, 6, 32, device=DEVICE)
+        for drawn in (by_seed, one_by_one):
+            losses, memory = [], 1 << 30
+            with mock.patch.object(torch._inductor.memory, "reorder_for_peak_memory", wraps=torch._inductor.memory.reorder_for_peak_memory) as ordered:
+                for _ in range(2):
+                    torch._dynamo.reset()
+                    backend = snug.torch.backend(memory, resident_bytes=0, mode="inductor")
+                    torch.manual_seed(5)
+                    losses.append(torch.compile(lambda: layers(drawn(layers(x))).square().mean(), backend=backend)())
+                    losses[-1].backward()
+                    (plan,) = backend.plans
+                    memory = plan.peak_bytes * 3 // 4
+            self.assertEqual((plan.mode, plan.runs_again > 0, ordered.called), ("inductor", True, drawn is by_seed))
+            self.assertAlmostEqual(losses[0].item(), losses[1].item(), delta=1e-6 * abs(losses[0].item()))
 
     @whole_matrix
     def test_op_by_op_where_nothing_fits(self):

@@ -66,6 +66,16 @@ def made(function):
     return Model(function).to(DEVICE), torch.randn(32, 16, device=DEVICE)
 
 
+def rows_by_kind(layer, x):
+    """A loop that breaks graphs, which Dynamo leaves to eager mode as a whole."""
+    made_of = torch.zeros_like(x)
+    for kind in range(2):
+        rows = torch.where((x.sum(1) > 0) == kind)[0]
+        if len(rows) > 0:
+            made_of = made_of.index_add(0, rows, layer(x[rows]))
+    return made_of.sum()
+
+
 class Uses(unittest.TestCase):
     def check(self, model, x):
         """Bits and bytes at the largest and the smallest budget."""
@@ -227,6 +237,11 @@ class Uses(unittest.TestCase):
             run((x, 3.0)).backward()
         torch._dynamo.reset()
         run((x, 3.0)).backward()
+        for _ in range(2):  # PyTorch's own reason, also where another call had it
+            torch._dynamo.reset()
+            odd, rows = made(rows_by_kind)
+            with self.assertRaisesRegex(snug.Error, r"so there is no plan for it: .*aten.nonzero.*\nhint: leave that out of what is compiled.*; PyTorch: .*capture_dynamic_output_shape_ops"):
+                torch.compile(odd, backend=snug.torch.backend("1MiB", resident_bytes=0))(rows)
         # What compiles nothing itself, and calls what does.
         inner = torch.compiler.disable(lambda x: run(x))
         torch.compile(lambda x: inner(x), backend=snug.torch.backend("1MiB", resident_bytes=0))((x, 3.0)).backward()
@@ -557,6 +572,10 @@ class Uses(unittest.TestCase):
                 refused.append(str(error))
         self.assertTrue(any("graphs of a step" in each for each in refused), refused)
         self.assertLess(len(refused), 4)
+        # By default a graph has all of the memory: what is said is of this one, behind which another follows.
+        torch._dynamo.reset()
+        with self.assertRaisesRegex(snug.DoesNotFit, r'\nhint: memory=\d+ fits this graph; graphs="several" divides'):
+            torch.compile(whole, backend=snug.torch.backend(1000, optimizer=optimizer))(x)
 
     def test_transforms_around_what_is_compiled(self):
         model, x = made(lambda layer, x: layer(x).tanh())

@@ -54,6 +54,7 @@ class Backend:
             raise Error("bad_config", "numerics", 'is "strict" with mode="exact", which rounds as PyTorch\'s own ops do in any case', "leave numerics out")
         self.parts: list[Compiled] = []
         self.is_learning = False  # whether a graph has run that has no share of the memory yet
+        self.has_breaks = False  # a graph of the step ended where Dynamo broke off: another one follows
         self.order: list[Compiled] = []  # of the forward parts of this step
         self._prices: dict[str, Prices] = {}
         self.backend_ctx_ctor = Call  # Dynamo reads it of the object's own attributes

@@ -10,11 +10,12 @@ import functools
 import sys
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
 from torch._dynamo import convert_frame, eval_frame
+from torch._dynamo.utils import counters
 
 from .._errors import Error
 
@@ -35,6 +36,7 @@ class Call:
     def __enter__(self) -> None:
         self.runs_a_graph = False
         self.is_traced = False  # some frame of it, while which ops are recorded, too
+        self.known: Mapping[str, int] = {}  # what Dynamo had met by then that it does not trace
         self.recorded_within = 0  # graphs
         self._error = sys.exc_info()[1]  # that of whoever calls, and may be handling one
         self._recorded = _recorded()
@@ -47,14 +49,30 @@ class Call:
         is_asked_for = eval_frame._stance.stance != "default"  # by torch.compiler.set_stance
         if outside == 0 or is_asked_for or sys.exc_info()[1] is not self._error:
             return
+        reasons = [each for each, times in _not_traced().items() if times > self.known.get(each, 0)] if self.is_traced else []
         if not self.runs_a_graph:
             hint = "a function or module of your own around one of torch.nn, which PyTorch may skip; torch._dynamo.reset() where another backend has compiled the same code"
             if torch._C._functorch.peek_interpreter_stack() is not None:
                 hint = "compile what calls torch.vmap or torch.func.grad, not what they call"
-            raise Error("unsupported", "torch.compile", "has run this call without compiling it, so there is no plan for it; TORCH_LOGS=dynamo in the environment says why", hint)
+            elif reasons:
+                hint = "leave that out of what is compiled, or compile the parts around it, which then are several graphs" + "".join("; PyTorch: " + each for each in _part(reasons[0], "Hint"))
+            raise Error("unsupported", "torch.compile", f"has run this call without compiling it, so there is no plan for it{_because(reasons)}; TORCH_LOGS=dynamo in the environment says more", hint)
         if not self.is_traced:
             warnings.warn("snug.torch: ops that need a gradient ran outside the graphs of this call, so what they keep is in no plan; TORCH_LOGS=graph_breaks in the environment says where a graph "
-                          "breaks", stacklevel=2)
+                          f"breaks{_because(reasons)}", stacklevel=2)
+
+
+def _not_traced() -> Mapping[str, int]:
+    """What Dynamo has met in this process that it does not trace, and how often: what it is, "Explanation:", "Hint:", a line each."""
+    return counters["unimplemented"] + counters["graph_break"]
+
+
+def _part(reason: str, name: str) -> list[str]:
+    return [line.strip().removeprefix(f"{name}: ") for line in reason.splitlines() if line.strip().startswith(f"{name}: ")]
+
+
+def _because(reasons: list[str]) -> str:
+    return "".join(f": {each.splitlines()[0]}" + "".join(f" ({line})" for line in _part(each, "Explanation") if line) for each in reasons[:1])
 
 
 def _recorded() -> int:
@@ -95,7 +113,8 @@ def _note_tracing_and_refuse_at_limit() -> None:
     @functools.wraps(asked)
     def exceeds(*args: Any) -> tuple[bool, str]:
         for each in _calls.running:
-            each.is_traced = True
+            if not each.is_traced:
+                each.is_traced, each.known = True, _not_traced()
         is_exceeded, name = asked(*args)
         if is_exceeded and _calls.running and torch.is_grad_enabled():
             function = "".join(f" ({frame})" for frame in eval_frame.dynamo_tls.traced_frame_infos[-1:])

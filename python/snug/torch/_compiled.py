@@ -111,6 +111,7 @@ class Compiled:
         """Raises Constant where one of the numbers has to be."""
         refuse_wrapped(args)
         put_in_place(module)
+        backend.has_breaks |= getattr(getattr(module, "compile_subgraph_reason", None), "graph_break", False)
         self.backend = backend
         self.numbers = numbers or Numbers()
         self.plan: RegionPlan | None = None

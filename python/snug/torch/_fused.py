@@ -11,7 +11,7 @@ import contextlib
 import hashlib
 import json
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 #: Of the time of an op that Inductor puts into a kernel with others: its way through memory is what mostly goes.
 FUSED = 0.125
 _FUSED_BESIDE_POINTWISE = ("aten::clone", "aten::full", "aten::_to_copy", "aten::constant_pad_nd", "aten::cat")
+_DRAWN_BY_SEED = (torch.ops.aten.rand, torch.ops.aten.randn, torch.ops.aten.randint)
 
 
 class Partitioner(CustomPartitionerFn):
@@ -91,6 +92,12 @@ def _is_fused(node: Node) -> bool:
     return torch.Tag.pointwise in node.target.tags or node.target.namespace == "prims" or node.target._schema.name in _FUSED_BESIDE_POINTWISE
 
 
+def _draw_in_order(nodes: Iterable[Node]) -> bool:
+    """Whether some op draws random numbers as it does one by one, beside others that draw. Inductor's own kernels have a seed each, and all of these are drawn at once."""
+    that_draw = [node.target for node in nodes if node.op == "call_function" and draws(node)]
+    return len(that_draw) > 1 and (inductor_config.fallback_random or any(each.overloadpacket not in _DRAWN_BY_SEED and each.namespace != "prims" for each in that_draw))
+
+
 class Fused(Compiled):
     """`plan.report["schedule"]` is empty where the partition is PyTorch's."""
 
@@ -103,8 +110,6 @@ class Fused(Compiled):
             patches["emulate_precision_casts"] = True
             if hasattr(inductor_config, "numerics"):  # not in PyTorch 2.11
                 patches["numerics"] = "strict"
-        if inductor_config.fallback_random:
-            patches["reorder_for_peak_memory"] = False  # draws would change places
         try:
             try:
                 return self._compiled(module, args, patches)
@@ -137,6 +142,7 @@ class Fused(Compiled):
     may_read = True  # a partition of PyTorch's while it is compiled
     reader: Reader | None = None  # while one is
     candidates: Candidates | None = None  # while it is compiled
+    keeps_order = False  # Inductor orders ops by what they let go of, and draws would change places
     prices = 0  # partitions that are lowered for a price list
     lowered: list[RegionPlan]  # of the partitions that were lowered, PyTorch's own first where it may fit
     made: list[Held]  # what crosses and the forward part made
@@ -160,8 +166,10 @@ class Fused(Compiled):
         warn_of_what_is_not_seen(backend, joint, self._args)
         self.candidates = candidates = Candidates(backend, own, joint, self._args, self.device, self.allowance())
         self.lowered = candidates.plans
-        best = self._best(candidates, parts)
-        candidates.lower_price_list(self.prices)
+        self.keeps_order = _draw_in_order(own.graph.nodes)
+        with self._in_order():
+            best = self._best(candidates, parts)
+            candidates.lower_price_list(self.prices)
         prices.save()
         if best is None:
             raise _NoneFits(min(each.peak_bytes for each in candidates.plans))
@@ -187,16 +195,20 @@ class Fused(Compiled):
     def _inner(self, module: GraphModule, inputs: Sequence[Any], **words: Any) -> Any:
         if self.plan is None:
             return compile_fx_inner(module, inputs, **words)
-        if self.reader is not None:
-            code = self._compile_and_read(module, inputs, self.reader, **words)
-        else:
-            with guarded() if self.plan.report["schedule"] else contextlib.nullcontext():
-                code = compile_fx_inner(module, inputs, **words)
+        with self._in_order():
+            if self.reader is not None:
+                code = self._compile_and_read(module, inputs, self.reader, **words)
+            else:
+                with guarded() if self.plan.report["schedule"] else contextlib.nullcontext():
+                    code = compile_fx_inner(module, inputs, **words)
         if words.get("is_backward"):
             self.backward = code  # type: ignore[assignment]
             return boxed(self._run_backward)
         self.forward = code  # type: ignore[assignment]
         return boxed(self._run_forward)
+
+    def _in_order(self) -> contextlib.AbstractContextManager[None]:
+        return inductor_config.patch(reorder_for_peak_memory=False) if self.keeps_order else contextlib.nullcontext()  # type: ignore[no-any-return]
 
     def _compile_and_read(self, module: GraphModule, inputs: Sequence[Any], reader: Reader, **words: Any) -> Any:
         given = copied(module)  # Inductor changes it

@@ -179,16 +179,18 @@ def plan_region(backend: Any, joint: Joint, args: Sequence[Any], device: torch.d
             report = solve.remat(problem, memory=within or memory, effort=backend.effort)
     except DoesNotFit as error:
         peak = max(resident.update_peak, error.report["peak_bytes"])
-        hint = what_fits(backend, peak)
-        if allowance.waiting_bytes and not backend.is_learning:
-            hint += f'; {shown(allowance.waiting_bytes)} are kept by graphs before this one: graphs="several" divides the memory among all'
-        raise refusal(peak, f"{shown(memory)}, of which {shown(resident.total + allowance.waiting_bytes)} are resident: {error.message}", hint) from error
+        raise refusal(peak, f"{shown(memory)}, of which {shown(resident.total + allowance.waiting_bytes)} are resident: {error.message}",
+                      what_fits(backend, peak, allowance.waiting_bytes)) from error
     return RegionPlan(memory, resident, allowance, tangents, report, problem)
 
 
-def what_fits(backend: Any, peak: int) -> str:
+def what_fits(backend: Any, peak: int, waiting: int = 0) -> str:
+    """`waiting`: bytes that graphs before this one keep."""
     if backend.is_learning:
         return f"more than memory={peak}, which this graph takes by itself: what the step's other graphs keep beside it is known once all have run"
+    if backend.has_breaks or waiting:
+        beside = f", beside {shown(waiting)} that graphs before it keep" if waiting else ""
+        return f'memory={peak} fits this graph{beside}; graphs="several" divides the memory among all graphs of the step'
     return f"memory={peak} fits"
 
 
