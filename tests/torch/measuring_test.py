@@ -55,6 +55,33 @@ class Measuring(unittest.TestCase):
             torch.compile(lambda: (layer(x) * torch.tensor(numbers, device=DEVICE)[ids][:, None]).square().mean(), backend=backend)().backward()
             self.assertGreaterEqual(backend.plans[0].resident.buffers_and_inputs, x.nbytes + ids.nbytes + (20000 if DEVICE == "cpu" else 0))
 
+    def test_inputs_of_other_graphs(self):
+        """Behind a graph break, the batch is still there, and so are what a later graph reads, and parameters that no optimizer is given for."""
+        for graphs in ("one", "several"):
+            torch._dynamo.reset()
+            first, second = nn.Linear(256, 8).to(DEVICE), nn.Sequential(nn.Linear(8, 512), nn.ReLU(), nn.Linear(512, 64)).to(DEVICE)
+            x, y = torch.randn(128, 256, device=DEVICE), torch.randn(128, 64, device=DEVICE)
+            backend = snug.torch.backend("1GiB", resident_bytes=0, graphs=graphs)
+
+            @torch.compile(backend=backend)
+            def loss():
+                z = first(x)
+                torch._dynamo.graph_break()
+                return (second(z) - y).square().mean()
+
+            for _ in range(3):
+                loss().backward()
+            with snug.torch.measure() as measured:
+                loss().backward()
+            there = sum(each.nbytes + each.nbytes * each.requires_grad for each in (x, y, *first.parameters(), *second.parameters()))
+            taken = there + measured.peak_bytes - measured.start_bytes
+            planned = [plan.peak_bytes for plan in backend.plans]
+            self.assertLessEqual(taken, max(planned))
+            self.assertGreater(taken, 0.95 * max(planned))
+            if graphs == "several":
+                for plan in backend.plans:
+                    self.assertGreaterEqual(plan.resident.total + plan.allowance.inputs_of_others, there)
+
     def test_operands_that_are_conjugated_as_they_are_read(self):
         """A product of complex numbers copies them within."""
         torch._dynamo.reset()

@@ -12,11 +12,12 @@ from torch.fx import GraphModule, Node
 
 from .._errors import DoesNotFit, Error
 from ._calls import Call, graph_runs
-from ._compiled import Compiled
+from ._compiled import Compiled, there
 from ._memory import bytes_of, shown
 from ._numbers import Constant, Numbers, numbers_of
 from ._prices import Prices
 from ._region import Allowance, RegionPlan
+from ._resident import parameters_of
 from ._share import divide
 
 MOST_SHAPES = 8
@@ -95,6 +96,12 @@ class Backend:
         """By storage: results of earlier calls that whoever called has, without what lies in `args`."""
         return _without([part.held_results() for part in self.parts], args)
 
+    def inputs_of_others(self, args: Sequence[Any]) -> int:
+        """Bytes of what graphs of this step that have run read, and whoever calls them has, without what lies in `args`."""
+        parts = self.order if self.graphs == "several" else [part for part in self.parts if part.waiting() or part.held_results()]
+        found = _without([there(leaves) for part in parts for leaves in part.leaves], [*args, *parameters_of(self.optimizer)])
+        return sum(count for key, count in found.items() if key not in self.waiting())
+
     def begin(self) -> None:
         """Before a graph runs: at the first of a step, all graphs of the step before are known."""
         if any(part.is_pending() for part in self.parts):
@@ -104,7 +111,10 @@ class Backend:
         if self.waiting_bytes():
             return
         if self.is_learning and self.order:
-            shares = divide(self.memory, self.effort, [(part, part.plan) for part in self.order if part.plan is not None])
+            read = {part: [{storage.cdata: count for storage, count in leaves} for leaves in part.leaves] for part in self.order}
+            known = _without([each for calls in read.values() for each in calls], parameters_of(self.optimizer))
+            others = {part: sum(count for key, count in known.items() if key not in calls[0]) for part, calls in read.items()}
+            shares = divide(self.memory, self.effort, [(part, part.plan) for part in self.order if part.plan is not None], others)
             self.is_learning = False
             for part in self.order:
                 part.share = shares.get(part)

@@ -40,6 +40,12 @@ def held(tensor: torch.Tensor) -> Held:
     return StorageWeakRef(storage), storage.nbytes()
 
 
+def held_leaves(args: Sequence[Any], device: torch.device) -> list[Held]:
+    """Inputs on the device that no graph has made, each with its gradient where it gets one."""
+    leaves = [each for each in args if isinstance(each, torch.Tensor) and each.is_leaf and each.device.type == device.type]
+    return [(storage, count + each.nbytes * each.requires_grad) for each in leaves for storage, count in [held(each)]]
+
+
 def there(storages: list[Held]) -> dict[int, int]:
     """Those that somebody has still; the others leave the list."""
     storages[:] = [each for each in storages if not each[0].expired()]
@@ -120,6 +126,7 @@ class Compiled:
         self.backward: Program | None = None
         self.counted: set[str] = set()  # inputs of the backward part that ops of the forward part made
         self.let_go: set[str] = set()  # those of them that nobody has behind the backward part
+        self.leaves: list[list[Held]] = []  # inputs of calls, the first in `plan.resident`: what other graphs run beside
         self.saved_inputs: list[int] = []  # places of inputs that the backward part reads
         self.num_results = 0
         self.made_results: list[int] = []  # places of results that ops made: others are resident, such as a buffer that is assigned to
@@ -169,7 +176,7 @@ class Compiled:
         assert self._args is not None
         if self.share is None and self.backend.graphs == "several":
             self.backend.is_learning = True
-        return self.share or Allowance(waiting_bytes=self.backend.waiting_bytes(self._args))
+        return self.share or Allowance(waiting_bytes=self.backend.waiting_bytes(self._args), inputs_of_others=self.backend.inputs_of_others(self._args))
 
     def _compile(self, module: GraphModule, args: Sequence[Any]) -> Callable[..., Any]:
         compiler = aot_autograd(fw_compiler=self._compile_forward, bw_compiler=self._compile_backward, inference_compiler=self._compile_inference,
@@ -183,7 +190,7 @@ class Compiled:
     def _partition(self, module: GraphModule, joint_inputs: Any, *, num_fwd_outputs: int, **more: Any) -> tuple[GraphModule, GraphModule]:
         assert self._args is not None
         backend = self.backend
-        device = device_of(self._args)
+        self.device = device = device_of(self._args)
         joint = joint_of(module, num_fwd_outputs, backend.prices(device), backend.count)
         if not joint.of_tangents - set(joint.tangents):
             from torch._functorch.partitioners import default_partition
@@ -251,6 +258,8 @@ class Compiled:
         assert self.plan is not None
         kept = [held(args[i]) for i in self.saved_inputs if isinstance(args[i], torch.Tensor) and not args[i].is_leaf]
         self.plan.kept_input_bytes = max(self.plan.kept_input_bytes, sum(count for _, count in kept))
+        if self.plan.measured_forward_bytes is None or self.backend.is_learning:
+            self.leaves.append(held_leaves(args, self.device))
         return kept
 
     def _run_forward(self, args: list[Any]) -> Any:

@@ -26,6 +26,12 @@ class Allowance:
     waiting_bytes: int = 0
     #: The most that it may hand to its own backward part, its results among it; None where only the budget limits it.
     crossing_bytes: int | None = None
+    #: Of inputs that other graphs have, which lie there through the whole step: batches, buffers, parameters with their gradients.
+    inputs_of_others: int = 0
+
+    @property
+    def beside(self) -> int:
+        return self.waiting_bytes + self.inputs_of_others
 
 
 @dataclass
@@ -65,7 +71,7 @@ class RegionPlan:
 
     @property
     def update_peak_bytes(self) -> int:
-        return self.resident.update_peak
+        return self.resident.update_peak + self.allowance.inputs_of_others
 
     @property
     def overhead(self) -> float:
@@ -85,11 +91,11 @@ class RegionPlan:
         return len(steps) - len(set(steps))
 
     def measure_forward(self, made: int) -> None:
-        self.measured_forward_bytes = made + self.resident.total + self.allowance.waiting_bytes
+        self.measured_forward_bytes = made + self.resident.total + self.allowance.beside
         self._compare("forward", self.measured_forward_bytes, self.forward_peak_bytes)
 
     def measure_backward(self, made: int) -> None:
-        self.measured_backward_bytes = made + self.resident.total + self.allowance.waiting_bytes + self.tangent_bytes
+        self.measured_backward_bytes = made + self.resident.total + self.allowance.beside + self.tangent_bytes
         self._compare("backward", self.measured_backward_bytes, self.backward_peak_bytes)
 
     def _compare(self, part: str, measured: int, planned: int) -> None:
@@ -107,7 +113,7 @@ class RegionPlan:
             ("planned peak", shown(self.peak_bytes), f"forward {shown(self.forward_peak_bytes)}, backward {shown(self.backward_peak_bytes)}, update {shown(self.update_peak_bytes)}"),
             ("resident", shown(resident.total), f"parameters {shown(resident.parameters)}, gradients {shown(resident.gradients)}, states {shown(resident.states)}, "
              f"buffers and inputs {shown(resident.buffers_and_inputs)}" + (f", libraries {shown(resident.libraries)}" if resident.libraries else "") + (f", other {shown(resident.other)}" if resident.other else "")
-             + (f", buckets {shown(resident.buckets)}" if resident.buckets else "")),
+             + (f", buckets {shown(resident.buckets)}" if resident.buckets else "") + (f"; beside it inputs of other graphs {shown(self.allowance.inputs_of_others)}" if self.allowance.inputs_of_others else "")),
             ("kept", shown(self.report["crossing_bytes"]), f"{len(self.report['crossing'])} tensors from forward to backward"),
             ("run again", str(self.runs_again), f"{100 * self.overhead:.1f} % more time than keeping all: {self.milliseconds:.1f} ms predicted"),
         ]
@@ -121,7 +127,7 @@ class RegionPlan:
 
 def with_bases(problem: dict[str, Any], base: int, tangents: int, allowance: Allowance, memory: int) -> dict[str, Any]:
     """The problem beside what is resident and what other graphs have in memory."""
-    base += allowance.waiting_bytes
+    base += allowance.beside
     between = base + tangents
     if allowance.crossing_bytes is not None:
         between = max(between, memory - allowance.crossing_bytes)
@@ -164,11 +170,12 @@ def plan_region(backend: Any, joint: Joint, args: Sequence[Any], device: torch.d
     memory = backend.memory
     resident, tangents = counted or beside(backend, joint, args, device)
     problem = with_bases(with_prices_of_first_rank(joint.problem()), resident.total, tangents, allowance, memory)
-    if counted is None and resident.update_peak > memory:
-        peak = max(resident.update_peak, smallest_report(problem, backend.effort)["peak_bytes"])
+    update_peak = resident.update_peak + allowance.inputs_of_others
+    if counted is None and update_peak > memory:
+        peak = max(update_peak, smallest_report(problem, backend.effort)["peak_bytes"])
         has_step = backend.optimizer is not None
         parts = f"parameters, gradients, states, results and what {type(backend.optimizer).__name__}.step takes" if has_step else "parameters, gradients, results and what else is resident"
-        raise refusal(peak, f"{shown(memory)} does not hold the update: {parts} are {shown(resident.update_peak)}",
+        raise refusal(peak, f"{shown(memory)} does not hold the update: {parts} are {shown(update_peak)}",
                       what_fits(backend, peak) + (", or an optimizer with smaller states, or foreach=False" if has_step else ""))
     try:
         if hands_least:
@@ -178,8 +185,8 @@ def plan_region(backend: Any, joint: Joint, args: Sequence[Any], device: torch.d
         else:
             report = solve.remat(problem, memory=within or memory, effort=backend.effort)
     except DoesNotFit as error:
-        peak = max(resident.update_peak, error.report["peak_bytes"])
-        raise refusal(peak, f"{shown(memory)}, of which {shown(resident.total + allowance.waiting_bytes)} are resident: {error.message}",
+        peak = max(update_peak, error.report["peak_bytes"])
+        raise refusal(peak, f"{shown(memory)}, of which {shown(resident.total + allowance.beside)} are resident: {error.message}",
                       what_fits(backend, peak, allowance.waiting_bytes)) from error
     return RegionPlan(memory, resident, allowance, tangents, report, problem)
 
