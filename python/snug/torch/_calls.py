@@ -49,8 +49,8 @@ class Call:
         is_asked_for = eval_frame._stance.stance != "default"  # by torch.compiler.set_stance
         if outside == 0 or is_asked_for or sys.exc_info()[1] is not self._error:
             return
-        reasons = [each for each, times in _not_traced().items() if times > self.known.get(each, 0)] if self.is_traced else []
         if not self.runs_a_graph:
+            reasons = [each for each, times in _not_traced().items() if times > self.known.get(each, 0)] if self.is_traced else []
             hint = "a function or module of your own around one of torch.nn, which PyTorch may skip; torch._dynamo.reset() where another backend has compiled the same code"
             if torch._C._functorch.peek_interpreter_stack() is not None:
                 hint = "compile what calls torch.vmap or torch.func.grad, not what they call"
@@ -59,7 +59,7 @@ class Call:
             raise Error("unsupported", "torch.compile", f"has run this call without compiling it, so there is no plan for it{_because(reasons)}; TORCH_LOGS=dynamo in the environment says more", hint)
         if not self.is_traced:
             warnings.warn("snug.torch: ops that need a gradient ran outside the graphs of this call, so what they keep is in no plan; TORCH_LOGS=graph_breaks in the environment says where a graph "
-                          f"breaks{_because(reasons)}", stacklevel=2)
+                          "breaks", stacklevel=2)
 
 
 def _not_traced() -> Mapping[str, int]:
