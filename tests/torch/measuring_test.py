@@ -76,8 +76,7 @@ class Measuring(unittest.TestCase):
             there = sum(each.nbytes + each.nbytes * each.requires_grad for each in (x, y, *first.parameters(), *second.parameters()))
             taken = there + measured.peak_bytes - measured.start_bytes
             planned = [plan.peak_bytes for plan in backend.plans]
-            self.assertLessEqual(taken, max(planned))
-            self.assertGreater(taken, 0.95 * max(planned))
+            self.assertEqual(taken, max(planned))  # what the first hands to the second is there once
             if graphs == "several":
                 for plan in backend.plans:
                     self.assertGreaterEqual(plan.resident.total + plan.allowance.inputs_of_others, there)

@@ -102,6 +102,11 @@ class Backend:
         found = _without([there(leaves) for part in parts for leaves in part.leaves], [*args, *parameters_of(self.optimizer)])
         return sum(count for key, count in found.items() if key not in self.waiting())
 
+    def result_bytes(self, args: Sequence[Any]) -> int:
+        """Of what lies in `args`: bytes that graphs of this step have made, and count with what they hand on."""
+        made = {key: count for part in self.parts for handed in part.pending for key, count in there(handed).items()}
+        return sum(made.values()) - sum(_without([made], args).values())
+
     def begin(self) -> None:
         """Before a graph runs: at the first of a step, all graphs of the step before are known."""
         if any(part.is_pending() for part in self.parts):

@@ -258,6 +258,10 @@ class Compiled:
         assert self.plan is not None
         kept = [held(args[i]) for i in self.saved_inputs if isinstance(args[i], torch.Tensor) and not args[i].is_leaf]
         self.plan.kept_input_bytes = max(self.plan.kept_input_bytes, sum(count for _, count in kept))
+        if self.backend.is_learning:
+            results = self.backend.result_bytes(args)
+            known = self.plan.result_input_bytes
+            self.plan.result_input_bytes = results if known is None else min(known, results)
         if self.plan.measured_forward_bytes is None or self.backend.is_learning:
             self.leaves.append(held_leaves(args, self.device))
         return kept

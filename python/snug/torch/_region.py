@@ -47,6 +47,8 @@ class RegionPlan:
     problem: dict[str, Any] = field(repr=False)
     #: Of inputs that other graphs of the step made, and that are kept for the backward part: the most of any call.
     kept_input_bytes: int = 0
+    #: Of inputs that are results of graphs before it, which are resident here, and handed on there: the least of any call.
+    result_input_bytes: int | None = None
     #: At the first run: the storages that ops made, with what is resident.
     measured_forward_bytes: int | None = None
     measured_backward_bytes: int | None = None

@@ -54,6 +54,7 @@ class _Range:
     all: int
     results: int
     inputs: int
+    result_inputs: int
     inputs_of_others: int
 
     def crossing(self, share: float) -> int:
@@ -66,7 +67,7 @@ def _range_of(plan: RegionPlan, effort: str, inputs_of_others: int) -> _Range:
     all_of_it = _bytes(problem, solve.remat(problem, memory=2**62, effort="fast")["crossing"])
     results = _bytes(problem, problem["boundary"]["forward_outputs"])
     few = min(few, all_of_it, least_handed(problem, effort))
-    return _Range(few, all_of_it, results, plan.kept_input_bytes, inputs_of_others)
+    return _Range(few, all_of_it, results, plan.kept_input_bytes, plan.result_input_bytes or 0, inputs_of_others)
 
 
 def _bytes(problem: dict[str, Any], names: Sequence[str]) -> int:
@@ -83,7 +84,7 @@ def _beside(order: Sequence[tuple[Hashable, RegionPlan]], ranges: dict[Hashable,
         waiting[key] = before  # a graph that runs twice has one plan, for its last run
         before += ranges[key].crossing(share) + ranges[key].inputs
     for key, plan in dict(order).items():
-        yield key, plan, Allowance(waiting[key], ranges[key].crossing(share) + ranges[key].results, ranges[key].inputs_of_others)
+        yield key, plan, Allowance(max(0, waiting[key] - ranges[key].result_inputs), ranges[key].crossing(share) + ranges[key].results, ranges[key].inputs_of_others)
 
 
 def _smallest(memory: int, effort: str, plan: RegionPlan, allowance: Allowance) -> int:
