@@ -100,7 +100,8 @@ class Backend:
         """Bytes of what graphs of this step that have run read, and whoever calls them has, without what lies in `args`."""
         parts = self.order if self.graphs == "several" else [part for part in self.parts if part.waiting() or part.held_results()]
         found = _without([there(leaves) for part in parts for leaves in part.leaves], [*args, *parameters_of(self.optimizer)])
-        return sum(count for key, count in found.items() if key not in self.waiting())
+        waiting = self.waiting()
+        return sum(count for key, count in found.items() if key not in waiting)
 
     def result_bytes(self, args: Sequence[Any]) -> int:
         """Of what lies in `args`: bytes that graphs of this step have made, and count with what they hand on."""
