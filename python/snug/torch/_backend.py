@@ -62,7 +62,7 @@ class Backend:
 
     def __getstate__(self) -> dict[str, Any]:
         """Of a copy, or in a file: nothing is compiled yet."""
-        return {**self.__dict__, "parts": [], "is_learning": False, "order": [], "_prices": {}}
+        return {**self.__dict__, "parts": [], "is_learning": False, "has_breaks": False, "order": [], "_prices": {}}
 
     def with_states(self, states: int) -> Backend:
         """The same, with an optimizer whose states take so many bytes."""
@@ -103,6 +103,12 @@ class Backend:
         waiting = self.waiting()
         return sum(count for key, count in found.items() if key not in waiting)
 
+    def _inputs_beside(self) -> dict[Compiled, int]:
+        """The same of each graph of a step that has run, whose batch may be gone by now."""
+        read = {part: [{storage.cdata: count for storage, count in leaves} for leaves in part.leaves] for part in self.order}
+        known = _without([each for calls in read.values() for each in calls], parameters_of(self.optimizer))
+        return {part: sum(count for key, count in known.items() if key not in calls[0]) for part, calls in read.items()}
+
     def result_bytes(self, args: Sequence[Any]) -> int:
         """Of what lies in `args`: bytes that graphs of this step have made, and count with what they hand on."""
         made = {key: count for part in self.parts for handed in part.pending for key, count in there(handed).items()}
@@ -117,10 +123,7 @@ class Backend:
         if self.waiting_bytes():
             return
         if self.is_learning and self.order:
-            read = {part: [{storage.cdata: count for storage, count in leaves} for leaves in part.leaves] for part in self.order}
-            known = _without([each for calls in read.values() for each in calls], parameters_of(self.optimizer))
-            others = {part: sum(count for key, count in known.items() if key not in calls[0]) for part, calls in read.items()}
-            shares = divide(self.memory, self.effort, [(part, part.plan) for part in self.order if part.plan is not None], others)
+            shares = divide(self.memory, self.effort, [(part, part.plan) for part in self.order if part.plan is not None], self._inputs_beside())
             self.is_learning = False
             for part in self.order:
                 part.share = shares.get(part)

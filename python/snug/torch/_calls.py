@@ -50,13 +50,13 @@ class Call:
         if outside == 0 or is_asked_for or sys.exc_info()[1] is not self._error:
             return
         if not self.runs_a_graph:
-            reasons = [each for each, times in _not_traced().items() if times > self.known.get(each, 0)] if self.is_traced else []
+            reason = next((each for each, times in _not_traced().items() if times > self.known.get(each, 0)), "") if self.is_traced else ""
             hint = "a function or module of your own around one of torch.nn, which PyTorch may skip; torch._dynamo.reset() where another backend has compiled the same code"
             if torch._C._functorch.peek_interpreter_stack() is not None:
                 hint = "compile what calls torch.vmap or torch.func.grad, not what they call"
-            elif reasons:
-                hint = "leave that out of what is compiled, or compile the parts around it, which then are several graphs" + "".join("; PyTorch: " + each for each in _part(reasons[0], "Hint"))
-            raise Error("unsupported", "torch.compile", f"has run this call without compiling it, so there is no plan for it{_because(reasons)}; TORCH_LOGS=dynamo in the environment says more", hint)
+            elif reason:
+                hint = "leave that out of what is compiled, or compile the parts around it, which then are several graphs" + "".join("; PyTorch: " + each for each in _part(reason, "Hint"))
+            raise Error("unsupported", "torch.compile", f"has run this call without compiling it, so there is no plan for it{_because(reason)}; TORCH_LOGS=dynamo in the environment says more", hint)
         if not self.is_traced:
             warnings.warn("snug.torch: ops that need a gradient ran outside the graphs of this call, so what they keep is in no plan; TORCH_LOGS=graph_breaks in the environment says where a graph "
                           "breaks", stacklevel=2)
@@ -68,11 +68,11 @@ def _not_traced() -> Mapping[str, int]:
 
 
 def _part(reason: str, name: str) -> list[str]:
-    return [line.strip().removeprefix(f"{name}: ") for line in reason.splitlines() if line.strip().startswith(f"{name}: ")]
+    return [text for line in reason.splitlines() for start, _, text in [line.strip().partition(": ")] if start == name and text]
 
 
-def _because(reasons: list[str]) -> str:
-    return "".join(f": {each.splitlines()[0]}" + "".join(f" ({line})" for line in _part(each, "Explanation") if line) for each in reasons[:1])
+def _because(reason: str) -> str:
+    return f": {reason.splitlines()[0]}" + "".join(f" ({text})" for text in _part(reason, "Explanation")) if reason else ""
 
 
 def _recorded() -> int:

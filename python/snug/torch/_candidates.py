@@ -38,7 +38,7 @@ class Candidates:
         self.plans: list[RegionPlan] = []  # of those that were lowered
         self._rungs: dict[str, tuple[RegionPlan, Parts]] = {}  # by schedule: neighbours may be one
         self._own_ms: float | None = None  # of PyTorch's partition
-        self._base = self._whole.resident.total + allowance.beside
+        self._base = self._whole.resident.total + allowance.taken_bytes
 
     def surely_fits(self) -> bool:
         """Whether all that the graph makes could be kept, by the planner's count: PyTorch's partition is within the budget then, very likely."""

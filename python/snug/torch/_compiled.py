@@ -258,18 +258,23 @@ class Compiled:
         assert self.plan is not None
         kept = [held(args[i]) for i in self.saved_inputs if isinstance(args[i], torch.Tensor) and not args[i].is_leaf]
         self.plan.kept_input_bytes = max(self.plan.kept_input_bytes, sum(count for _, count in kept))
+        return kept
+
+    def _note_inputs(self, args: Sequence[Any]) -> None:
+        """At the first run, and while the step's graphs are not all known: what others of them run beside, and what others have made."""
+        assert self.plan is not None
         if self.backend.is_learning:
             results = self.backend.result_bytes(args)
             known = self.plan.result_input_bytes
             self.plan.result_input_bytes = results if known is None else min(known, results)
         if self.plan.measured_forward_bytes is None or self.backend.is_learning:
             self.leaves.append(held_leaves(args, self.device))
-        return kept
 
     def _run_forward(self, args: list[Any]) -> Any:
         assert self.plan is not None and self.forward is not None
         self._check_room(args)
         handed_on = self._kept_inputs(args)
+        self._note_inputs(args)
         if self.plan.measured_forward_bytes is None:
             watch = Watch()
             results = self.forward.watched(args, watch, set())

@@ -245,6 +245,7 @@ class Fused(Compiled):
         assert self.plan is not None and self.forward is not None
         self._check_room(args)
         handed_on = self._kept_inputs(args)
+        self._note_inputs(args)
         resident = {each.untyped_storage()._cdata for each in args if isinstance(each, torch.Tensor)}
         if self.plan.measured_backward_bytes is None and _can_measure():
             with growth(self.device) as grown:

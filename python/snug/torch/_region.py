@@ -30,7 +30,8 @@ class Allowance:
     inputs_of_others: int = 0
 
     @property
-    def beside(self) -> int:
+    def taken_bytes(self) -> int:
+        """By others, while it runs."""
         return self.waiting_bytes + self.inputs_of_others
 
 
@@ -93,11 +94,11 @@ class RegionPlan:
         return len(steps) - len(set(steps))
 
     def measure_forward(self, made: int) -> None:
-        self.measured_forward_bytes = made + self.resident.total + self.allowance.beside
+        self.measured_forward_bytes = made + self.resident.total + self.allowance.taken_bytes
         self._compare("forward", self.measured_forward_bytes, self.forward_peak_bytes)
 
     def measure_backward(self, made: int) -> None:
-        self.measured_backward_bytes = made + self.resident.total + self.allowance.beside + self.tangent_bytes
+        self.measured_backward_bytes = made + self.resident.total + self.allowance.taken_bytes + self.tangent_bytes
         self._compare("backward", self.measured_backward_bytes, self.backward_peak_bytes)
 
     def _compare(self, part: str, measured: int, planned: int) -> None:
@@ -129,7 +130,7 @@ class RegionPlan:
 
 def with_bases(problem: dict[str, Any], base: int, tangents: int, allowance: Allowance, memory: int) -> dict[str, Any]:
     """The problem beside what is resident and what other graphs have in memory."""
-    base += allowance.beside
+    base += allowance.taken_bytes
     between = base + tangents
     if allowance.crossing_bytes is not None:
         between = max(between, memory - allowance.crossing_bytes)
@@ -188,7 +189,7 @@ def plan_region(backend: Any, joint: Joint, args: Sequence[Any], device: torch.d
             report = solve.remat(problem, memory=within or memory, effort=backend.effort)
     except DoesNotFit as error:
         peak = max(update_peak, error.report["peak_bytes"])
-        raise refusal(peak, f"{shown(memory)}, of which {shown(resident.total + allowance.beside)} are resident: {error.message}",
+        raise refusal(peak, f"{shown(memory)}, of which {shown(resident.total + allowance.taken_bytes)} are resident: {error.message}",
                       what_fits(backend, peak, allowance.waiting_bytes)) from error
     return RegionPlan(memory, resident, allowance, tangents, report, problem)
 
