@@ -399,6 +399,30 @@ class Exact(unittest.TestCase):
         backend = snug.torch.backend(plan.smallest_bytes - (1 << 20), optimizer=case.optimizer)
         loss_of(case.compiled(backend)(**piece)).backward()
 
+    def test_a_backend_without_its_memory(self):
+        torch._dynamo.reset()
+        with self.assertRaisesRegex(Exception, r"\[backend\] is given to torch.compile without its memory\n *hint: backend=snug.torch.backend\(memory="):
+            torch.compile(nn.Linear(8, 8).to(DEVICE), backend=snug.torch.backend)(torch.ones(2, 8, device=DEVICE))
+
+    def test_refusals_say_where_it_is_dear(self):
+        """Of a long chain little has to be kept, where all is made again and again."""
+        torch._dynamo.reset()
+        layers = nn.ModuleList(nn.Linear(8, 8) for _ in range(24)).to(DEVICE)
+
+        def loss(x):
+            for layer in layers:
+                x = torch.tanh(layer(x))
+            return x.square().mean()
+
+        x = torch.randn(2048, 8, device=DEVICE)
+        whole = snug.torch.plan(loss, x, resident_bytes=0, count="storages")
+        with self.assertRaisesRegex(snug.DoesNotFit, r"hint: memory=\d+ fits, and takes \d+\.\d times as long as keeping all; memory=\d+ takes 1\.\d\d times as long") as caught:
+            torch.compile(loss, backend=snug.torch.backend(whole.smallest_bytes - 1000, resident_bytes=0, count="storages"))(x)
+        memory, times = re.search(r"memory=(\d+) takes (\d\.\d\d) times", str(caught.exception)).groups()
+        self.assertTrue(whole.smallest_bytes < int(memory) < whole.keep_all_bytes)
+        plan = snug.torch.plan(loss, x, resident_bytes=0, count="storages", memory=int(memory)).region
+        self.assertEqual(f"{1 + plan.overhead:.2f}", times)
+
     def check_page(self, plan):
         import matplotlib
 

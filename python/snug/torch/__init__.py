@@ -24,7 +24,7 @@ from ._planning import plan as _plan  # noqa: E402
 from ._region import RegionPlan  # noqa: E402
 
 
-def backend(memory: int | str, *, optimizer: Any = None, resident_bytes: int | str | None = None, grads: str = "accumulate", count: str = "workspace",
+def backend(memory: int | str, *graph: Any, optimizer: Any = None, resident_bytes: int | str | None = None, grads: str = "accumulate", count: str = "workspace",
             graphs: str = "one", differentiate: str = "all", effort: str = "default", mode: str = "exact",
             numerics: str = "default") -> Backend:
     """A backend for torch.compile that keeps the whole step within `memory` bytes on the device (a number, or "6GiB").
@@ -41,6 +41,8 @@ def backend(memory: int | str, *, optimizer: Any = None, resident_bytes: int | s
     The backend's `plans` has a RegionPlan for each graph and shape. Raises snug.DoesNotFit at the first call of the model
     where no plan fits, snug.Error where the graph has something that is not understood.
     """
+    if graph:  # torch.compile calls what it is given with a graph and its inputs
+        raise _Error("bad_config", "backend", "is given to torch.compile without its memory", "backend=snug.torch.backend(memory=..., optimizer=optimizer)")
     return Backend(memory, optimizer=optimizer, resident_bytes=resident_bytes, grads=grads, count=count, graphs=graphs, differentiate=differentiate, effort=effort,
                    mode=mode, numerics=numerics)
 

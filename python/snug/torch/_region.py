@@ -17,6 +17,10 @@ from ._memory import shown
 from ._ranks import with_prices_of_first_rank
 from ._resident import Resident, count_resident, hooks_of
 
+# Predicted time above that of keeping all: from where on the smallest peak's is said, and what running the forward part once more costs.
+DEAR = 1.0
+FORWARD_AGAIN = 1 / 3
+
 
 @dataclass(frozen=True)
 class Allowance:
@@ -190,18 +194,30 @@ def plan_region(backend: Any, joint: Joint, args: Sequence[Any], device: torch.d
     except DoesNotFit as error:
         peak = max(update_peak, error.report["peak_bytes"])
         raise refusal(peak, f"{shown(memory)}, of which {shown(resident.total + allowance.taken_bytes)} are resident: {error.message}",
-                      what_fits(backend, peak, allowance.waiting_bytes)) from error
+                      what_fits(backend, peak, allowance.waiting_bytes, _price(backend, problem, error.report, peak))) from error
     return RegionPlan(memory, resident, allowance, tangents, report, problem)
 
 
-def what_fits(backend: Any, peak: int, waiting: int = 0) -> str:
-    """`waiting`: bytes that graphs before this one keep."""
+def _price(backend: Any, problem: dict[str, Any], smallest: dict[str, Any], peak: int) -> str:
+    """Where the smallest peak costs much more than keeping all: how much, and the bytes from which on it does not. Not in mode "inductor", which counts other bytes."""
+    if smallest["overhead"] < DEAR or backend.mode == "inductor" or backend.is_learning:
+        return ""
+    times = f", and takes {1 + smallest['overhead']:.1f} times as long as keeping all"
+    points = solve.curve(problem, effort=backend.effort)["points"]
+    least = next((int(point["peak_bytes"]) for point in points if point["overhead"] <= FORWARD_AGAIN), 0)
+    if least <= peak:
+        return times
+    return f"{times}; memory={least} takes {1 + solve.remat(problem, memory=least, effort=backend.effort)['overhead']:.2f} times as long"
+
+
+def what_fits(backend: Any, peak: int, waiting: int = 0, price: str = "") -> str:
+    """`waiting`: bytes that graphs before this one keep. `price`: of that peak."""
     if backend.is_learning:
         return f"more than memory={peak}, which this graph takes by itself: what the step's other graphs keep beside it is known once all have run"
     if backend.has_breaks or waiting:
         beside = f", beside {shown(waiting)} that graphs before it keep" if waiting else ""
-        return f'memory={peak} fits this graph{beside}; graphs="several" divides the memory among all graphs of the step'
-    return f"memory={peak} fits"
+        return f'memory={peak} fits this graph{beside}{price}; graphs="several" divides the memory among all graphs of the step'
+    return f"memory={peak} fits{price}"
 
 
 def refusal(smallest: int, message: str, hint: str) -> DoesNotFit:
