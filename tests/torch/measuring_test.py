@@ -2,6 +2,7 @@
 
     python tests/torch/measuring_test.py     in an environment as for exact_test.py
 """
+import gc
 import threading
 import time
 import unittest
@@ -80,6 +81,37 @@ class Measuring(unittest.TestCase):
             if graphs == "several":
                 for plan in backend.plans:
                     self.assertGreaterEqual(plan.resident.total + plan.allowance.inputs_of_others, there)
+
+    def test_what_a_graph_makes_for_one_behind_the_next(self):
+        """A mask has no gradient, so nothing is kept for a backward part; it is there beside the graph between, and stays where it is returned."""
+        for graphs in ("one", "several"):
+            torch._dynamo.reset()
+            first, second, third = nn.Linear(16, 64).to(DEVICE), nn.Sequential(nn.Linear(64, 512), nn.Tanh(), nn.Linear(512, 64)).to(DEVICE), nn.Linear(64, 64).to(DEVICE)
+            x = torch.randn(128, 16, device=DEVICE)
+            backend = snug.torch.backend("1GiB", resident_bytes=0, graphs=graphs)
+
+            @torch.compile(backend=backend)
+            def loss():
+                h = torch.tanh(first(x))
+                mask = (h > 0).float().repeat(1, 4)
+                torch._dynamo.graph_break()
+                y = second(h)
+                torch._dynamo.graph_break()
+                return (torch.tanh(third(y)) * mask[:, :64]).square().mean(), mask
+
+            for _ in range(3):
+                loss()[0].backward()
+            gc.collect()  # of the model before
+            with snug.torch.measure() as measured:
+                result = loss()
+                result[0].backward()
+            del result
+            there = sum(each.nbytes + each.nbytes * each.requires_grad for each in (x, *first.parameters(), *second.parameters(), *third.parameters()))
+            taken = there + measured.peak_bytes - measured.start_bytes
+            planned = max(plan.peak_bytes for plan in backend.plans)
+            self.assertLessEqual(taken, planned)
+            # Results are planned until the step ends; that of the second is gone before.
+            self.assertLessEqual(planned, taken + 2 * 128 * 64 * 4)
 
     def test_operands_that_are_conjugated_as_they_are_read(self):
         """A product of complex numbers copies them within."""

@@ -92,6 +92,10 @@ class Backend:
         """By storage: what forward parts have handed to backward parts, as far as it is still there, without what lies in `args`."""
         return _without([part.waiting() for part in self.parts], args)
 
+    def handed(self, args: Sequence[Any] = ()) -> dict[int, int]:
+        """The same, and what graphs of this step have handed to whoever called them."""
+        return _without([found for part in self.parts for found in (part.waiting(), part.handed())], args)
+
     def held_results(self, args: Sequence[Any]) -> dict[int, int]:
         """By storage: results of earlier calls that whoever called has, without what lies in `args`."""
         return _without([part.held_results() for part in self.parts], args)
@@ -100,8 +104,8 @@ class Backend:
         """Bytes of what graphs of this step that have run read, and whoever calls them has, without what lies in `args`."""
         parts = self.order if self.graphs == "several" else [part for part in self.parts if part.waiting() or part.held_results()]
         found = _without([there(leaves) for part in parts for leaves in part.leaves], [*args, *parameters_of(self.optimizer)])
-        waiting = self.waiting()
-        return sum(count for key, count in found.items() if key not in waiting)
+        handed = self.handed()
+        return sum(count for key, count in found.items() if key not in handed)
 
     def _inputs_beside(self) -> dict[Compiled, int]:
         """The same of each graph of a step that has run, whose batch may be gone by now."""
@@ -111,8 +115,7 @@ class Backend:
 
     def result_bytes(self, args: Sequence[Any]) -> int:
         """Of what lies in `args`: bytes that graphs of this step have made, and count with what they hand on."""
-        made = {key: count for part in self.parts for handed in part.pending for key, count in there(handed).items()}
-        return sum(made.values()) - sum(_without([made], args).values())
+        return sum(self.handed().values()) - sum(self.handed(args).values())
 
     def begin(self) -> None:
         """Before a graph runs: at the first of a step, all graphs of the step before are known."""

@@ -41,7 +41,7 @@ def held(tensor: torch.Tensor) -> Held:
 
 
 def held_leaves(args: Sequence[Any], device: torch.device) -> list[Held]:
-    """Inputs on the device that no graph has made, each with its gradient where it gets one."""
+    """Inputs on the device that nothing computes a gradient for, or that end there, each with its gradient where it gets one."""
     leaves = [each for each in args if isinstance(each, torch.Tensor) and each.is_leaf and each.device.type == device.type]
     return [(storage, count + each.nbytes * each.requires_grad) for each in leaves for storage, count in [held(each)]]
 
@@ -132,7 +132,7 @@ class Compiled:
         self.made_results: list[int] = []  # places of results that ops made: others are resident, such as a buffer that is assigned to
         self.saved_places: list[int] = []  # and where they stand among the results of the forward part
         self.saved: list[Held] = []
-        self.pending: list[list[Held]] = []  # where a step has several graphs, of each forward part whose backward part has not run: what it hands to that, and its results
+        self.pending: list[list[Held]] = []  # of each forward part whose backward part has not run: what it hands to that, and its results
         self.results: list[Held] = []  # of the forward part
         self.returned: list[Held] = []  # the same of all calls, while somebody has them; none where a step has several graphs
         self._args: Sequence[Any] | None = args  # while it is compiled
@@ -150,10 +150,14 @@ class Compiled:
         """By storage: what the forward part has handed to a backward part that has not run."""
         return there(self.saved)
 
+    def handed(self) -> dict[int, int]:
+        """By storage: what forward parts have handed to backward parts that are to come, and to whoever called, as far as somebody still has it."""
+        self.pending = [each for each in self.pending if there(each)]
+        return {key: count for each in self.pending for key, count in there(each).items()}
+
     def is_pending(self) -> bool:
         """Whether a backward part is to come; not where nobody has anything of its forward part any more."""
-        self.pending = [each for each in self.pending if there(each)]
-        return bool(self.pending)
+        return bool(self.handed())
 
     def held_results(self) -> dict[int, int]:
         """By storage: results that are still there, numbers aside."""
@@ -176,7 +180,7 @@ class Compiled:
         assert self._args is not None
         if self.share is None and self.backend.graphs == "several":
             self.backend.is_learning = True
-        return self.share or Allowance(waiting_bytes=self.backend.waiting_bytes(self._args), inputs_of_others=self.backend.inputs_of_others(self._args))
+        return self.share or Allowance(waiting_bytes=sum(self.backend.handed(self._args).values()), inputs_of_others=self.backend.inputs_of_others(self._args))
 
     def _compile(self, module: GraphModule, args: Sequence[Any]) -> Callable[..., Any]:
         compiler = aot_autograd(fw_compiler=self._compile_forward, bw_compiler=self._compile_backward, inference_compiler=self._compile_inference,
@@ -268,7 +272,8 @@ class Compiled:
             known = self.plan.result_input_bytes
             self.plan.result_input_bytes = results if known is None else min(known, results)
         if self.plan.measured_forward_bytes is None or self.backend.is_learning:
-            self.leaves.append(held_leaves(args, self.device))
+            made = self.backend.handed()
+            self.leaves.append([(storage, count) for storage, count in held_leaves(args, self.device) if storage.cdata not in made])
 
     def _run_forward(self, args: list[Any]) -> Any:
         assert self.plan is not None and self.forward is not None
@@ -288,11 +293,11 @@ class Compiled:
         """What the forward part has handed to the backward part, and made for who called."""
         self.saved += saved
         self.results = [held(each) for each in made]
+        self.pending.append(saved + self.results)
         if self.backend.graphs == "one":
             self.returned += self.results
         else:
             self.backend.order.append(self)
-            self.pending.append(saved + self.results)
 
     def _run_backward(self, args: list[Any]) -> Any:
         assert self.plan is not None and self.backward is not None
