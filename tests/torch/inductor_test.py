@@ -106,6 +106,25 @@ class Inductor(unittest.TestCase):
         result.sum().backward()
         self.check_bytes(backend)
 
+    def test_ops_that_both_parts_read(self):
+        """The formulas of these activations begin with what they are applied to, which Inductor's decompositions mark as of the backward part."""
+        torch.manual_seed(0)
+        layers, x = nn.ModuleList(nn.Linear(32, 32) for _ in range(2)).to(DEVICE), torch.randn(64, 32, device=DEVICE)
+
+        def whole(x):
+            for layer, function in zip(layers, (nn.functional.softplus, nn.functional.elu)):
+                x = function(layer(x))
+            return x.square().mean()
+
+        found = []
+        for backend in ("inductor", snug.torch.backend(snug.torch.plan(whole, x, resident_bytes=0, mode="inductor").smallest_bytes, resident_bytes=0, mode="inductor")):
+            torch._dynamo.reset()
+            layers.zero_grad()
+            torch.compile(whole, backend=backend)(x).backward()
+            found.append([each.grad for each in layers.parameters()])
+        self.check_bytes(backend)
+        self.assertLess(distance(*found), 1e-6 * length(found[0]))
+
     def test_what_is_written_to_a_view(self):
         """Inductor leaves a copy out, and views of it lie in what was copied."""
         def whole(x):

@@ -121,13 +121,16 @@ def list_forward_part(graph: Graph, num_forward_outputs: int) -> None:
         return
     nodes = list(graph.nodes)
     behind = set(nodes[nodes.index(first):])
+    last = first.prev  # of the forward part: the first that is marked may be one that both parts read (softplus under Inductor's decompositions)
 
     def move(node: Node) -> None:
+        nonlocal last
         if node in behind:
             behind.remove(node)
             for each in node.all_input_nodes:
                 move(each)
-            first.prepend(node)
+            last.append(node)
+            last = node
 
     results = torch.utils._pytree.tree_leaves(nodes[-1].args[0])[:num_forward_outputs]
     for node in nodes:
