@@ -305,6 +305,31 @@ class Exact(unittest.TestCase):
             for a, b in zip(once, case.trained):
                 torch.testing.assert_close(2 * a, b.grad)
 
+    def test_room_for_retained_graphs(self):
+        """What stays behind a backward part is in no plan, and a plan takes what it is given: a refusal says what holds both."""
+        torch.manual_seed(0)
+        layers = nn.Sequential(*(nn.Sequential(nn.Linear(32, 128), nn.Tanh(), nn.Linear(128, 32)) for _ in range(4))).to(DEVICE)
+        x = torch.randn(256, 32, device=DEVICE)
+
+        def loss(x):
+            return layers(x).square().mean()
+
+        def steps(memory):
+            torch._dynamo.reset()
+            run = torch.compile(loss, backend=snug.torch.backend(memory, resident_bytes=0, count="storages"))
+            for _ in range(2):
+                value = run(x)
+                value.backward(retain_graph=True)
+                value.backward()
+                del value
+
+        whole = snug.torch.plan(loss, x, resident_bytes=0, count="storages")
+        with self.assertRaises(snug.DoesNotFit) as caught:
+            steps((whole.smallest_bytes + whole.keep_all_bytes) // 2)
+        memory = int(re.search(r"retain_graph=True(?s:.*)memory=(\d+), which", str(caught.exception))[1])
+        self.assertLess(memory, 2 * whole.keep_all_bytes)
+        steps(memory)
+
     def test_gradients_of_the_loss_alone(self):
         case = Case("gpt2")
         wanted = case.gradients(case.compiled("aot_eager"))

@@ -35,7 +35,41 @@ def gradients(model, batch):
     return [each.grad.clone() for each in model.parameters()]
 
 
+def with_caches():
+    """Models that hand their layers a cache to write keys and values into, as they do unless use_cache=False."""
+    from transformers import LlamaConfig, LlamaForCausalLM, T5Config, T5ForConditionalGeneration
+    torch.manual_seed(0)
+    ids = torch.randint(3, 100, (2, 8), device=DEVICE)
+    sizes = dict(vocab_size=100, hidden_size=32, intermediate_size=64, num_hidden_layers=3, num_attention_heads=2)
+    yield LlamaForCausalLM(LlamaConfig(**sizes)).train().to(DEVICE), dict(input_ids=ids, labels=ids)
+    yield T5ForConditionalGeneration(T5Config(vocab_size=100, d_model=32, d_kv=16, d_ff=64, num_layers=2, num_heads=2, decoder_start_token_id=0)).train().to(DEVICE), dict(input_ids=ids, labels=ids)
+
+
 class Layers(unittest.TestCase):
+    def test_layers_that_write_to_a_cache(self):
+        for model, batch in with_caches():
+            wanted = gradients(model, batch)
+            model.zero_grad()
+            keys = [each.keys.clone() for each in getattr(model(**batch).past_key_values, "self_attention_cache", model(**batch).past_key_values).layers]
+            with self.assertRaises(snug.DoesNotFit) as caught:
+                snug.torch.checkpoint(model, batch, memory=1)
+            plan = snug.torch.checkpoint(model, batch, memory=caught.exception.smallest_bytes)
+            self.assertGreater(plan.checkpointed, 0)
+            self.assertTrue(equal(wanted, gradients(model, batch)))
+            result = model(**batch).past_key_values
+            self.assertTrue(equal(keys, [each.keys for each in getattr(result, "self_attention_cache", result).layers]))
+
+    def test_layers_within_layers(self):
+        """Stages of Swin, and the layers within them: keeping all takes what is measured."""
+        from transformers import SwinConfig, SwinForImageClassification
+        torch.manual_seed(0)
+        model = SwinForImageClassification(SwinConfig(image_size=32, patch_size=2, embed_dim=16, depths=[2, 2], num_heads=[2, 2], window_size=4)).train().to(DEVICE)
+        batch = dict(pixel_values=torch.randn(2, 3, 32, 32, device=DEVICE), labels=torch.tensor([0, 1], device=DEVICE))
+        plan = snug.torch.checkpoint(model, batch, memory="1GiB")
+        self.assertEqual((plan.layers, plan.checkpointed), (4, 0))
+        self.assertTrue(0.85 * plan.planned_bytes < plan.measured_bytes <= plan.planned_bytes)
+        self.assertEqual(snug.torch.checkpoint(model, batch, memory=int(1.01 * plan.measured_bytes)).checkpointed, 0)
+
     def test_as_few_as_the_bytes_ask_for(self):
         model, batch = deep()
         wanted = gradients(model, batch)

@@ -566,7 +566,7 @@ class Uses(unittest.TestCase):
                 break
             except snug.DoesNotFit as error:
                 self.assertGreater(error.smallest_bytes, memory)
-                text = "memory={} fits" if "graphs of a step" in str(error) else "more than memory={}, which this graph takes by itself"
+                text = "memory={} fits" if "graphs of a step" in str(error) else "at least memory={}, which this graph takes by itself"
                 self.assertIn(text.format(error.smallest_bytes), str(error))
                 memory = error.smallest_bytes
                 refused.append(str(error))

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checkpointing by layer in eager mode: how many layers, found from what layers are measured to keep.
 
-Layers are equal children in a row (transformers' GradientCheckpointingLayer, or the children of the largest ModuleList or
+Layers are equal children in a row (transformers' GradientCheckpointingLayer, the innermost; or the children of the largest ModuleList or
 Sequential of one class). The first ones are checkpointed: what the last ones keep is gone when the first ones are made again.
 """
 from __future__ import annotations
 
+import copy
 import functools
 import time
 from collections.abc import Callable, Iterator
@@ -18,7 +19,7 @@ from torch.utils.checkpoint import checkpoint as run_again
 
 from .._errors import DoesNotFit, Error
 from ._measure import measure
-from ._memory import bytes_of, shown
+from ._memory import bytes_of, shown, shown_apart
 from ._planning import call
 from ._prices import wait
 from ._resident import storages, update_bytes
@@ -53,7 +54,9 @@ def layers_of(model: torch.nn.Module) -> dict[str, torch.nn.Module]:
 
     Raises Error where there are no two of one class in a row.
     """
-    marked = {name: module for name, module in model.named_modules() if any(kind.__name__ == "GradientCheckpointingLayer" for kind in type(module).__mro__)}
+    marked = {name: module for name, module in model.named_modules() if _is_marked(module)}
+    # Stages have layers within them: what a stage keeps is what these do.
+    marked = {name: module for name, module in marked.items() if sum(map(_is_marked, module.modules())) == 1}
     if len(marked) > 1:
         return marked
     best: dict[str, torch.nn.Module] = {}
@@ -66,6 +69,10 @@ def layers_of(model: torch.nn.Module) -> dict[str, torch.nn.Module]:
     if not best:
         raise Error("unsupported", "model", "has no two layers of one class in a row", "give layers=, a list of modules")
     return best
+
+
+def _is_marked(module: torch.nn.Module) -> bool:
+    return any(kind.__name__ == "GradientCheckpointingLayer" for kind in type(module).__mro__)
 
 
 def _parameters(modules: dict[str, torch.nn.Module]) -> int:
@@ -85,10 +92,47 @@ def set_checkpointed(module: torch.nn.Module, is_checkpointed: bool) -> None:
     def wrapped(*args: Any, **words: Any) -> Any:
         if not torch.is_grad_enabled() or not module.training:
             return forward(*args, **words)
-        return run_again(forward, *args, use_reentrant=False, **words)
+        return run_again(_with_caches_as_before(forward, args, words), *args, use_reentrant=False, **words)
 
     module.__dict__[_ORIGINAL] = forward
     module.forward = wrapped  # type: ignore[method-assign]
+
+
+def _is_cache(value: Any) -> bool:
+    """Of keys and values (transformers'): layers write to what they are given."""
+    return any("Cache" in kind.__name__ for kind in type(value).__mro__)
+
+
+def _apart(value: Any) -> Any:
+    """A cache that can be written to without the one that was given; with the same tensors."""
+    if type(value) in (list, tuple):
+        return type(value)(map(_apart, value))
+    if type(value) is dict:
+        return {key: _apart(each) for key, each in value.items()}
+    if not _is_cache(value):
+        return value
+    other = copy.copy(value)
+    vars(other).update({key: _apart(each) for key, each in vars(value).items()})
+    return other
+
+
+def _with_caches_as_before(forward: Callable[..., Any], args: tuple[Any, ...], words: dict[str, Any]) -> Callable[..., Any]:
+    """What runs once and again: again with the caches as they were at first."""
+    places = {i: _apart(each) for i, each in enumerate(args) if _is_cache(each)}
+    names = {name: _apart(each) for name, each in words.items() if _is_cache(each)}
+    if not places and not names:
+        return forward
+    has_run = False
+
+    def run(*args: Any, **words: Any) -> Any:
+        nonlocal has_run
+        if has_run:
+            args = tuple(_apart(places[i]) if i in places else each for i, each in enumerate(args))
+            words = {name: _apart(names[name]) if name in names else each for name, each in words.items()}
+        has_run = True
+        return forward(*args, **words)
+
+    return run
 
 
 class _Kept:
@@ -131,7 +175,7 @@ def _watched(modules: list[torch.nn.Module], device: torch.device) -> Iterator[l
 
     def watching(module: torch.nn.Module, kept: _Kept, forward: Callable[..., Any]) -> Callable[..., Any]:
         def watched(*args: Any, **words: Any) -> Any:
-            look(module, kept, args, words)
+            look(module, kept, [_apart(each) for each in args], {name: _apart(each) for name, each in words.items()})
             return forward(*args, **words)
 
         return watched
@@ -201,22 +245,34 @@ def checkpoint(model: torch.nn.Module, batch: Any, *, memory: int | str, optimiz
         peaks = [_planned(smallest, more, count) for count in range(len(modules) + 1)]
         count = next((i for i, peak in enumerate(peaks) if peak <= budget), len(modules))
         count = _of_all_ranks(count)[0]
+        fits: tuple[int, int] | None = None  # the fewest that do, and what was measured
         while True:
             for i, each in enumerate(modules):
                 set_checkpointed(each, i < count)
             measured = _measured(model, batch, loss, device) + beside
             # A step is one of all ranks: where one of them needs another, all go on.
-            ranks = _of_all_ranks((measured, budget, max(more)))
+            ranks = _of_all_ranks((measured, budget, max(more), _fewer(peaks, count, measured, budget)))
             worst = max(range(len(ranks)), key=lambda rank: ranks[rank][0] - ranks[rank][1])
-            needed, limit, layer = ranks[worst]
-            if needed <= limit or count == len(modules):
+            needed, limit, layer, _ = ranks[worst]
+            if needed <= limit:
+                fits = count, measured
+                count = max(rank[3] for rank in ranks)
+                if count == fits[0]:
+                    break
+            elif fits is not None or count == len(modules):
                 break
-            count = min(len(modules), count + max(1, -(-(needed - limit) // max(1, layer))))
-    if needed > limit:
+            else:
+                count = min(len(modules), count + max(1, -(-(needed - limit) // max(1, layer))))
+        if fits is not None:
+            count, measured = fits
+            for i, each in enumerate(modules):
+                set_checkpointed(each, i < count)
+    if fits is None:
         for each in modules:
             set_checkpointed(each, False)
         of_rank = f" on rank {worst}" if len(ranks) > 1 else ""
-        error = DoesNotFit("out_of_budget", "memory", f"{shown(limit)} is less than the {shown(needed)} measured{of_rank} with all {len(modules)} layers checkpointed",
+        given, taken = shown_apart(limit, needed)
+        error = DoesNotFit("out_of_budget", "memory", f"{given} is less than the {taken} measured{of_rank} with all {len(modules)} layers checkpointed",
                            f"memory={needed} fits; torch.compile with snug.torch.backend plans op by op, and needs less")
         error.smallest_bytes = needed
         raise error
@@ -229,6 +285,11 @@ def _planned(smallest: int, more: list[int], count: int) -> int:
     """With so many of the first layers checkpointed. One layer at a time is made again whatever the choice, the last one first:
     where it is kept instead, nothing is added."""
     return smallest + sum(more[count:]) - (more[-1] if count < len(more) else 0)
+
+
+def _fewer(peaks: list[int], count: int, measured: int, budget: int) -> int:
+    """The fewest that fit if each takes as much less than planned as so many do: where layers differ, the smallest peak is not at the last one."""
+    return next((i for i in range(count) if peaks[i] - peaks[count] + measured <= budget), count)
 
 
 def _of_all_ranks(value: Any) -> list[Any]:

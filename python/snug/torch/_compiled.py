@@ -15,6 +15,7 @@ from torch.fx import GraphModule, Node
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
+from .. import solve
 from .._errors import DoesNotFit, Error
 from ._dropout import OWN_OPS, take_apart
 from ._joint import NUMBER_HINT, Joint, Price, draws, list_forward_part, place_in
@@ -315,6 +316,14 @@ class Compiled:
             self.plan.measure_backward(watch.peak)
         return results
 
+    def _room_for_retained(self) -> str:
+        """A plan takes what it is given: until all is kept, more memory leaves no room for what stays."""
+        assert self.plan is not None
+        if self.plan.mode == "inductor":
+            return "give memory for keeping all, and once more for what is kept"
+        all_of_it = solve.remat(self.plan.problem, memory=2**62, effort="fast")
+        return f"memory={all_of_it['peak_bytes'] + all_of_it['crossing_bytes']}, which holds all that is kept once more"
+
     def _check_retained(self, crossed: list[Held], results: Sequence[Any]) -> bool:
         """Under retain_graph, what crosses stays: nobody has it any more otherwise."""
         assert self.plan is not None
@@ -323,7 +332,7 @@ class Compiled:
         needed = self.plan.backward_peak_bytes + sum(kept.values())
         if kept and needed > self.backend.memory:
             raise DoesNotFit("out_of_budget", "memory", f"{shown(self.backend.memory)} does not hold a backward part with retain_graph=True, which may take {shown(needed)}",
-                             "call backward once, or give more memory")
+                             f"call backward once, or {self._room_for_retained()}")
         return bool(kept)
 
 

@@ -27,3 +27,9 @@ def shown(count: int) -> str:
         if count >= size:
             return f"{count / size:.2f} {unit}"
     return f"{count} bytes"
+
+
+def shown_apart(*counts: int) -> list[str]:
+    """In whole bytes where they would look the same otherwise."""
+    texts = [shown(each) for each in counts]
+    return texts if len(set(texts)) == len(set(counts)) else [f"{each} bytes" for each in counts]

@@ -13,7 +13,7 @@ import torch
 from .. import solve
 from .._errors import DoesNotFit, Error
 from ._joint import Joint
-from ._memory import shown
+from ._memory import shown, shown_apart
 from ._ranks import with_prices_of_first_rank
 from ._resident import Resident, count_resident, hooks_of
 
@@ -182,7 +182,8 @@ def plan_region(backend: Any, joint: Joint, args: Sequence[Any], device: torch.d
         peak = max(update_peak, smallest_report(problem, backend.effort)["peak_bytes"])
         has_step = backend.optimizer is not None
         parts = f"parameters, gradients, states, results and what {type(backend.optimizer).__name__}.step takes" if has_step else "parameters, gradients, results and what else is resident"
-        raise refusal(peak, f"{shown(memory)} does not hold the update: {parts} are {shown(update_peak)}",
+        given, needed = shown_apart(memory, update_peak)
+        raise refusal(peak, f"{given} does not hold the update: {parts} are {needed}",
                       what_fits(backend, peak) + (", or an optimizer with smaller states, or foreach=False" if has_step else ""))
     try:
         if hands_least:
@@ -213,7 +214,7 @@ def _price(backend: Any, problem: dict[str, Any], smallest: dict[str, Any], peak
 def what_fits(backend: Any, peak: int, waiting: int = 0, price: str = "") -> str:
     """`waiting`: bytes that graphs before this one keep. `price`: of that peak."""
     if backend.is_learning:
-        return f"more than memory={peak}, which this graph takes by itself: what the step's other graphs keep beside it is known once all have run"
+        return f"at least memory={peak}, which this graph takes by itself: what the step's other graphs keep beside it is known once all have run"
     if backend.has_breaks or waiting:
         beside = f", beside {shown(waiting)} that graphs before it keep" if waiting else ""
         return f'memory={peak} fits this graph{beside}{price}; graphs="several" divides the memory among all graphs of the step'
