@@ -82,6 +82,42 @@ class Measuring(unittest.TestCase):
                 for plan in backend.plans:
                     self.assertGreaterEqual(plan.resident.total + plan.allowance.inputs_of_others, there)
 
+    def test_inputs_of_graphs_behind(self):
+        """Where the first graph of a step takes most, what a later one reads (labels) lies beside it, which its plan cannot know of at its first call: it is made anew, or refused."""
+        torch.manual_seed(0)
+        first, second = nn.Sequential(nn.Linear(16, 512), nn.Tanh(), nn.Linear(512, 16)).to(DEVICE), nn.Linear(16, 256).to(DEVICE)
+        x, y = torch.randn(256, 16, device=DEVICE), torch.randn(256, 256, device=DEVICE)
+        there = sum(each.nbytes + each.nbytes * each.requires_grad for each in (x, y, *first.parameters(), *second.parameters()))
+
+        def steps(memory):
+            torch._dynamo.reset()
+            backend = snug.torch.backend(memory, resident_bytes=0, count="storages")
+
+            @torch.compile(backend=backend)
+            def loss():
+                z = first(x)
+                torch._dynamo.graph_break()
+                return (second(z) - y).square().mean()
+
+            for _ in range(3):
+                loss().backward()
+            with snug.torch.measure() as measured:
+                loss().backward()
+            return there + measured.peak_bytes - measured.start_bytes, backend.plans
+
+        taken, plans = steps(1 << 30)
+        self.assertTrue(0.97 * plans[0].peak_bytes < taken <= plans[0].peak_bytes)
+        memory, refused = 1000, 0
+        for _ in range(5):
+            try:
+                taken, plans = steps(memory)
+                break
+            except snug.DoesNotFit as error:
+                self.assertGreater(error.smallest_bytes, memory)
+                memory, refused = error.smallest_bytes, refused + 1
+        self.assertGreater(refused, 0)
+        self.assertTrue(0.97 * memory < taken <= max(plan.peak_bytes for plan in plans) <= memory)
+
     def test_what_a_graph_makes_for_one_behind_the_next(self):
         """A mask has no gradient, so nothing is kept for a backward part; it is there beside the graph between, and stays where it is returned."""
         for graphs in ("one", "several"):

@@ -113,6 +113,19 @@ class Backend:
         known = _without([each for calls in read.values() for each in calls], parameters_of(self.optimizer))
         return {part: sum(count for key, count in known.items() if key not in calls[0]) for part, calls in read.items()}
 
+    def tell_earlier(self, newest: Compiled) -> None:
+        """Graphs of this step whose plans were made before the newest one was known: what it reads is there beside their backward parts."""
+        known = [there(leaves) for part in self.parts if part is not newest for leaves in part.leaves]
+        (found,) = map(there, newest.leaves)
+        later = _without([found], parameters_of(self.optimizer))
+        count = sum(bytes_of_it for key, bytes_of_it in later.items() if not any(key in each for each in known))
+        for part in self.parts:
+            if count and part is not newest and part.plan is not None and part.is_pending():
+                part.plan.learn(count)
+                if part.plan.peak_bytes > self.memory:
+                    warnings.warn(f"snug.torch: a graph of this step reads {shown(count)} that the plan of one before it did not know of, so this step may take {shown(part.plan.peak_bytes)} "
+                                  f'of {shown(self.memory)}; at its next call that graph is planned anew. graphs="several" knows all graphs of a step', stacklevel=2)
+
     def result_bytes(self, args: Sequence[Any]) -> int:
         """Of what lies in `args`: bytes that graphs of this step have made, and count with what they hand on."""
         return sum(self.handed().values()) - sum(self.handed(args).values())
@@ -209,7 +222,8 @@ class _Region:
                 self.constants |= error.places or set(numbers.free)
 
     def _planned_anew(self, compiled: Compiled, share: Allowance | None, args: Sequence[Any]) -> Compiled:
-        is_beside_results = share != compiled.share
+        assert compiled.plan is not None and share is not None
+        is_beside_results = share != compiled.share and share.waiting_bytes != compiled.plan.allowance.waiting_bytes
         try:
             found = self._compile(args, share)
         except DoesNotFit:
@@ -217,7 +231,7 @@ class _Region:
                 return compiled  # which says that these results are in the way
             raise
         self.backend.parts.remove(compiled)
-        if is_beside_results and share is not None:
+        if is_beside_results:
             warnings.warn(f"snug.torch: results of an earlier call, {shown(share.waiting_bytes)}, are there while the next one runs: it was planned anew to leave "
                           "room for them. Who lets go of them before (del) saves that", stacklevel=3)
         return found

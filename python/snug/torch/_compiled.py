@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
@@ -165,14 +166,16 @@ class Compiled:
         return {key: count for key, count in there(self.returned).items() if count > ONE_NUMBER}
 
     def share_of_call(self, args: Sequence[Any]) -> Allowance | None:
-        """What this call is planned for: that of the step, or, once, what leaves room for results of earlier calls. Most loops have these until
-        the next call has given others."""
+        """What this call is planned for: that of the step, or, once, what leaves room for what graphs behind this one read, or for results of
+        earlier calls. Most loops have these until the next call has given others."""
         if self.plan is None or self.share is not None or self.backend.graphs == "several":
             return self.share
+        if self.plan.later_bytes and self.plan.peak_bytes > self.backend.memory:
+            return replace(self.plan.allowance, inputs_of_others=self.plan.inputs_of_others)
         waiting, results = self.backend.waiting(args), self.backend.held_results(args)
         if any(key not in results and count > ONE_NUMBER for key, count in waiting.items()) or self._needed_beside(sum(results.values())) <= self.backend.memory:
             return None
-        return Allowance(waiting_bytes=sum(results.values()))
+        return Allowance(waiting_bytes=sum(results.values()), inputs_of_others=self.plan.inputs_of_others)
 
     # --- while it is compiled
 
@@ -272,9 +275,12 @@ class Compiled:
             results = self.backend.result_bytes(args)
             known = self.plan.result_input_bytes
             self.plan.result_input_bytes = results if known is None else min(known, results)
-        if self.plan.measured_forward_bytes is None or self.backend.is_learning:
+        is_first = self.plan.measured_forward_bytes is None
+        if is_first or self.backend.is_learning:
             made = self.backend.handed()
             self.leaves.append([(storage, count) for storage, count in held_leaves(args, self.device) if storage.cdata not in made])
+        if is_first and self.planned_share is None and self.backend.graphs == "one":
+            self.backend.tell_earlier(self)
 
     def _run_forward(self, args: list[Any]) -> Any:
         assert self.plan is not None and self.forward is not None

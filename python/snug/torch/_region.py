@@ -54,6 +54,8 @@ class RegionPlan:
     kept_input_bytes: int = 0
     #: Of inputs that are results of graphs before it, which are resident here, and handed on there: the least of any call.
     result_input_bytes: int | None = None
+    #: Of inputs that graphs behind this one read, which were not known when it was planned; they lie there beside it.
+    later_bytes: int = 0
     #: At the first run: the storages that ops made, with what is resident.
     measured_forward_bytes: int | None = None
     measured_backward_bytes: int | None = None
@@ -70,15 +72,19 @@ class RegionPlan:
 
     @property
     def forward_peak_bytes(self) -> int:
-        return self.report["forward_peak_bytes"]
+        return self.report["forward_peak_bytes"] + self.later_bytes
 
     @property
     def backward_peak_bytes(self) -> int:
-        return self.report["backward_peak_bytes"]
+        return self.report["backward_peak_bytes"] + self.later_bytes
 
     @property
     def update_peak_bytes(self) -> int:
-        return self.resident.update_peak + self.allowance.inputs_of_others
+        return self.resident.update_peak + self.inputs_of_others
+
+    @property
+    def inputs_of_others(self) -> int:
+        return self.allowance.inputs_of_others + self.later_bytes
 
     @property
     def overhead(self) -> float:
@@ -97,12 +103,18 @@ class RegionPlan:
         steps = [step for step in self.report["schedule"] if step not in free]
         return len(steps) - len(set(steps))
 
+    def learn(self, later_bytes: int) -> None:
+        """Of what a graph behind this one reads."""
+        self.later_bytes += later_bytes
+        if self.measured_forward_bytes is not None:
+            self.measured_forward_bytes += later_bytes
+
     def measure_forward(self, made: int) -> None:
-        self.measured_forward_bytes = made + self.resident.total + self.allowance.taken_bytes
+        self.measured_forward_bytes = made + self.resident.total + self.allowance.taken_bytes + self.later_bytes
         self._compare("forward", self.measured_forward_bytes, self.forward_peak_bytes)
 
     def measure_backward(self, made: int) -> None:
-        self.measured_backward_bytes = made + self.resident.total + self.allowance.taken_bytes + self.tangent_bytes
+        self.measured_backward_bytes = made + self.resident.total + self.allowance.taken_bytes + self.later_bytes + self.tangent_bytes
         self._compare("backward", self.measured_backward_bytes, self.backward_peak_bytes)
 
     def _compare(self, part: str, measured: int, planned: int) -> None:
@@ -120,7 +132,7 @@ class RegionPlan:
             ("planned peak", shown(self.peak_bytes), f"forward {shown(self.forward_peak_bytes)}, backward {shown(self.backward_peak_bytes)}, update {shown(self.update_peak_bytes)}"),
             ("resident", shown(resident.total), f"parameters {shown(resident.parameters)}, gradients {shown(resident.gradients)}, states {shown(resident.states)}, "
              f"buffers and inputs {shown(resident.buffers_and_inputs)}" + (f", libraries {shown(resident.libraries)}" if resident.libraries else "") + (f", other {shown(resident.other)}" if resident.other else "")
-             + (f", buckets {shown(resident.buckets)}" if resident.buckets else "") + (f"; beside it inputs of other graphs {shown(self.allowance.inputs_of_others)}" if self.allowance.inputs_of_others else "")),
+             + (f", buckets {shown(resident.buckets)}" if resident.buckets else "") + (f"; beside it inputs of other graphs {shown(self.inputs_of_others)}" if self.inputs_of_others else "")),
             ("kept", shown(self.report["crossing_bytes"]), f"{len(self.report['crossing'])} tensors from forward to backward"),
             ("run again", str(self.runs_again), f"{100 * self.overhead:.1f} % more time than keeping all: {self.milliseconds:.1f} ms predicted"),
         ]
