@@ -116,6 +116,16 @@ def _apart(value: Any) -> Any:
     return other
 
 
+def _in_cache(value: Any) -> Iterator[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for each in value:
+            yield from _in_cache(each)
+    elif isinstance(value, dict) or _is_cache(value):
+        yield from _in_cache(list((value if isinstance(value, dict) else vars(value)).values()))
+
+
 def _with_caches_as_before(forward: Callable[..., Any], args: tuple[Any, ...], words: dict[str, Any]) -> Callable[..., Any]:
     """What runs once and again: again with the caches as they were at first."""
     places = {i: _apart(each) for i, each in enumerate(args) if _is_cache(each)}
@@ -144,6 +154,7 @@ class _Kept:
         self.found: dict[int, int] = {}
         self.held: list[torch.Tensor] = []  # so that no storage takes the place of another
         self.inputs = 0
+        self.cached = 0  # of what is found: in a cache that the layer was given, which stays whether it is kept or made again
         self.seconds = 0.0
 
     def pack(self, tensor: torch.Tensor) -> None:
@@ -155,38 +166,68 @@ class _Kept:
 
 
 @contextmanager
-def _watched(modules: list[torch.nn.Module], device: torch.device) -> Iterator[list[_Kept]]:
-    """What each layer keeps and takes, one layer at a time: nothing of it is kept while the model runs without gradients."""
-    found = [_Kept(device) for _ in modules]
+def _in_front(modules: list[torch.nn.Module], make: Callable[[int, Callable[..., Any]], Callable[..., Any]]) -> Iterator[None]:
     before = [module.forward for module in modules]
+    for i, (module, forward) in enumerate(zip(modules, before)):
+        module.forward = make(i, forward)  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        for module, forward in zip(modules, before):
+            module.forward = forward  # type: ignore[method-assign]
 
-    def look(module: torch.nn.Module, kept: _Kept, args: Any, words: Any) -> None:
+
+def _tensors(*values: Any) -> list[torch.Tensor]:
+    return [each for each in torch.utils._pytree.tree_leaves(values) if isinstance(each, torch.Tensor)]
+
+
+@contextmanager
+def _asked(modules: list[torch.nn.Module]) -> Iterator[list[list[bool]]]:
+    """Which of the tensors that each layer is given need a gradient: not what follows from positions and masks."""
+    found: list[list[bool]] = [[] for _ in modules]
+
+    def asking(i: int, forward: Callable[..., Any]) -> Callable[..., Any]:
+        def asked(*args: Any, **words: Any) -> Any:
+            if not found[i]:
+                found[i] = [each.requires_grad for each in _tensors(args, words)]
+            return forward(*args, **words)
+
+        return asked
+
+    with _in_front(modules, asking):
+        yield found
+
+
+@contextmanager
+def _watched(modules: list[torch.nn.Module], device: torch.device, needed: list[list[bool]]) -> Iterator[list[_Kept]]:
+    """What each layer keeps and takes, one layer at a time: nothing of it is kept while the model runs without gradients. `needed`: see `_asked`."""
+    found = [_Kept(device) for _ in modules]
+
+    def look(module: torch.nn.Module, kept: _Kept, needed: list[bool], args: Any, words: Any) -> None:
         kept.own = storages(module.parameters(), device)  # within the call, in which FSDP2 has them whole
-        kept.inputs = sum(storages([each for each in torch.utils._pytree.tree_leaves((args, words)) if isinstance(each, torch.Tensor) and each.is_floating_point()], device).values())
-        args, words = torch.utils._pytree.tree_map_only(torch.Tensor, lambda leaf: leaf.detach().requires_grad_(leaf.is_floating_point()), (args, words))
+        kept.inputs = sum(storages([each for each in _tensors(args, words) if each.is_floating_point()], device).values())
+        caches = [each for each in (*args, *words.values()) if _is_cache(each)]
+        flags = iter(needed)
+        args, words = torch.utils._pytree.tree_map_only(torch.Tensor, lambda leaf: leaf.detach().requires_grad_(next(flags, leaf.is_floating_point())), (args, words))
         wait(device)
         start = time.perf_counter()
         with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(kept.pack, lambda nothing: nothing):
             result = module.__dict__[_ORIGINAL](*args, **words)
         wait(device)
         kept.seconds = time.perf_counter() - start
-        del result
+        kept.cached = sum(count for key, count in storages(list(_in_cache(caches)), device).items() if key in kept.found)
+        del result, caches
         kept.held.clear()
 
-    def watching(module: torch.nn.Module, kept: _Kept, forward: Callable[..., Any]) -> Callable[..., Any]:
+    def watching(i: int, forward: Callable[..., Any]) -> Callable[..., Any]:
         def watched(*args: Any, **words: Any) -> Any:
-            look(module, kept, [_apart(each) for each in args], {name: _apart(each) for name, each in words.items()})
+            look(modules[i], found[i], needed[i], [_apart(each) for each in args], {name: _apart(each) for name, each in words.items()})
             return forward(*args, **words)
 
         return watched
 
-    for module, kept, forward in zip(modules, found, before):
-        module.forward = watching(module, kept, forward)  # type: ignore[method-assign]
-    try:
+    with _in_front(modules, watching):
         yield found
-    finally:
-        for module, forward in zip(modules, before):
-            module.forward = forward  # type: ignore[method-assign]
 
 
 def _step(model: Callable[..., Any], batch: Any, loss: Callable[[Any], Any] | None) -> None:
@@ -238,10 +279,11 @@ def checkpoint(model: torch.nn.Module, batch: Any, *, memory: int | str, optimiz
     for each in modules:
         set_checkpointed(each, True)
     with _left_as_it_was(inner, device):
-        with torch.no_grad(), _watched(modules, device) as kept:
+        with _asked(modules) as needed_gradients:
+            smallest = _measured(model, batch, loss, device) + beside
+        with torch.no_grad(), _watched(modules, device, needed_gradients) as kept:
             call(inner, batch)
-        smallest = _measured(model, batch, loss, device) + beside
-        more = [max(0, sum(each.found.values()) - each.inputs) for each in kept]
+        more = [max(0, sum(each.found.values()) - each.inputs - each.cached) for each in kept]
         peaks = [_planned(smallest, more, count) for count in range(len(modules) + 1)]
         count = next((i for i, peak in enumerate(peaks) if peak <= budget), len(modules))
         count = _of_all_ranks(count)[0]
@@ -273,7 +315,8 @@ def checkpoint(model: torch.nn.Module, batch: Any, *, memory: int | str, optimiz
         of_rank = f" on rank {worst}" if len(ranks) > 1 else ""
         given, taken = shown_apart(limit, needed)
         error = DoesNotFit("out_of_budget", "memory", f"{given} is less than the {taken} measured{of_rank} with all {len(modules)} layers checkpointed",
-                           f"memory={needed} fits; torch.compile with snug.torch.backend plans op by op, and needs less")
+                           f"memory={needed} fits; " + ("use_cache=False in the batch spares the keys and values that layers write to a cache; " if any(each.cached for each in kept) else "")
+                           + "torch.compile with snug.torch.backend plans op by op, and needs less")
         error.smallest_bytes = needed
         raise error
     seconds = sum(each.seconds for each in kept)
