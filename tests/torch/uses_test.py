@@ -602,6 +602,16 @@ class Uses(unittest.TestCase):
             self.assertEqual(*(each.price_list[0]["peak_bytes"] for each in plans))
             torch.compile(whole, backend=snug.torch.backend(plans[0].smallest_bytes, resident_bytes=0))(x).backward()
 
+    def test_calls_without_a_backward_part(self):
+        """Nothing is remembered of those whose results nobody has."""
+        model, x = made(lambda layer, x: layer(x).tanh().sum())
+        backend = snug.torch.backend("1MiB", resident_bytes=0)
+        run = torch.compile(model, backend=backend)
+        for _ in range(20):
+            run(x)
+        (part,) = backend.parts
+        self.assertLessEqual(max(len(part.pending), len(part.returned)), 2)
+
     def test_threads(self):
         """Two models, compiled at once."""
         models = [made(lambda layer, x: torch.tanh(layer(x)).square().mean()) for _ in range(2)]

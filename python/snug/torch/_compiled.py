@@ -300,6 +300,7 @@ class Compiled:
         """What the forward part has handed to the backward part, and made for who called."""
         self.saved += saved
         self.results = [held(each) for each in made]
+        self.handed()  # lets go of what nobody has any more: of calls without a backward part
         self.pending.append(saved + self.results)
         if self.backend.graphs == "one":
             self.returned += self.results
