@@ -118,6 +118,48 @@ class Measuring(unittest.TestCase):
         self.assertGreater(refused, 0)
         self.assertTrue(0.97 * memory < taken <= max(plan.peak_bytes for plan in plans) <= memory)
 
+    def test_gradients_that_wait(self):
+        """Of what several calls of a step read, autograd adds the gradients up before it gives them to the parameters: those of the last call wait for the first one's."""
+        torch.manual_seed(0)
+        net = nn.Sequential(nn.Linear(128, 256), nn.Tanh(), nn.Linear(256, 128)).to(DEVICE)
+        tied = nn.Linear(128, 64, bias=False).to(DEVICE)
+        pair = [torch.randn(16, 128, device=DEVICE) for _ in range(2)]
+
+        def twice(run):
+            return (run(pair[0]) - run(pair[1])).square().mean()
+
+        def across(x):
+            h = torch.tanh(tied(x))
+            torch._dynamo.graph_break()
+            return h @ tied.weight
+
+        for module, one_call, loss in ((net, net, twice), (tied, across, lambda run: run(pair[0]).square().mean())):
+            there = sum(2 * each.nbytes for each in module.parameters()) + sum(each.nbytes for each in pair)
+            for graphs in ("one", "several"):
+                memory = 1 << 30
+                for _ in range(8):
+                    torch._dynamo.reset()
+                    backend = snug.torch.backend(memory, optimizer=torch.optim.SGD(module.parameters()), graphs=graphs, count="storages")
+                    run = torch.compile(one_call, backend=backend)
+                    try:
+                        for _ in range(3):
+                            loss(run).backward()
+                    except snug.DoesNotFit as error:
+                        self.assertGreater(error.smallest_bytes, memory)
+                        memory = error.smallest_bytes
+                        continue
+                    gc.collect()
+                    with snug.torch.measure() as measured:
+                        loss(run).backward()
+                    taken, planned = there + measured.peak_bytes - measured.start_bytes, max(plan.peak_bytes for plan in backend.plans)
+                    self.assertLessEqual(taken, planned)
+                    self.assertLessEqual(planned, memory)
+                    self.assertLess(planned, 1.12 * taken)
+                    if memory < 1 << 30:
+                        break
+                    memory = 1000
+                self.assertLess(memory, 1 << 30)
+
     def test_what_a_graph_makes_for_one_behind_the_next(self):
         """A mask has no gradient, so nothing is kept for a backward part; it is there beside the graph between, and stays where it is returned."""
         for graphs in ("one", "several"):

@@ -12,7 +12,7 @@ from torch.fx import GraphModule, Node
 
 from .._errors import DoesNotFit, Error
 from ._calls import Call, graph_runs
-from ._compiled import Compiled, there
+from ._compiled import Compiled, there, waiting_gradients
 from ._memory import bytes_of, shown
 from ._numbers import Constant, Numbers, numbers_of
 from ._prices import Prices
@@ -113,18 +113,30 @@ class Backend:
         known = _without([each for calls in read.values() for each in calls], parameters_of(self.optimizer))
         return {part: sum(count for key, count in known.items() if key not in calls[0]) for part, calls in read.items()}
 
-    def tell_earlier(self, newest: Compiled) -> None:
-        """Graphs of this step whose plans were made before the newest one was known: what it reads is there beside their backward parts."""
+    def _waiting_gradients(self) -> dict[Compiled, int]:
+        """Of each graph of a step: see Allowance.waiting_gradients."""
+        behind: set[int] = set()
+        found: dict[Compiled, int] = {}
+        for part in reversed(self.order):  # one that runs several times has most behind its first run
+            found[part] = waiting_gradients({key: count for key, count in part.trained.items() if key in behind})
+            behind |= part.trained.keys()
+        return found
+
+    def tell_earlier(self, newest: Compiled, is_new: bool) -> None:
+        """Graphs of this step whose plans were made before the newest one was known: what it reads is there beside their backward parts, and gradients of what both
+        read wait for them."""
         known = [there(leaves) for part in self.parts if part is not newest for leaves in part.leaves]
-        (found,) = map(there, newest.leaves)
-        later = _without([found], parameters_of(self.optimizer))
-        count = sum(bytes_of_it for key, bytes_of_it in later.items() if not any(key in each for each in known))
+        found = _without([there(leaves) for leaves in newest.leaves], parameters_of(self.optimizer)) if is_new else {}
+        later = sum(count for key, count in found.items() if not any(key in each for each in known))
         for part in self.parts:
-            if count and part is not newest and part.plan is not None and part.is_pending():
-                part.plan.learn(count)
-                if part.plan.peak_bytes > self.memory:
-                    warnings.warn(f"snug.torch: a graph of this step reads {shown(count)} that the plan of one before it did not know of, so this step may take {shown(part.plan.peak_bytes)} "
-                                  f'of {shown(self.memory)}; at its next call that graph is planned anew. graphs="several" knows all graphs of a step', stacklevel=2)
+            if part.plan is None or not part.is_pending():
+                continue
+            had_room = part.plan.learned is None
+            part.learn(0 if part is newest else later, newest.trained)
+            if had_room and part.plan.learned is not None:
+                warnings.warn(f"snug.torch: a plan did not know what of this step follows its graph (inputs, {shown(part.plan.later_bytes)}; gradients that wait, {shown(part.plan.more_gradients)}), "
+                              f'so this step may take {shown(part.plan.peak_bytes)} of {shown(self.memory)}; at its next call the graph is planned anew. graphs="several" knows all graphs of a step',
+                              stacklevel=2)
 
     def result_bytes(self, args: Sequence[Any]) -> int:
         """Of what lies in `args`: bytes that graphs of this step have made, and count with what they hand on."""
@@ -139,7 +151,7 @@ class Backend:
         if self.waiting_bytes():
             return
         if self.is_learning and self.order:
-            shares = divide(self.memory, self.effort, [(part, part.plan) for part in self.order if part.plan is not None], self._inputs_beside())
+            shares = divide(self.memory, self.effort, [(part, part.plan) for part in self.order if part.plan is not None], self._inputs_beside(), self._waiting_gradients())
             self.is_learning = False
             for part in self.order:
                 part.share = shares.get(part)

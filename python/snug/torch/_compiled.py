@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from unittest import mock
@@ -46,6 +46,11 @@ def held_leaves(args: Sequence[Any], device: torch.device) -> list[Held]:
     """Inputs on the device that nothing computes a gradient for, or that end there, each with its gradient where it gets one."""
     leaves = [each for each in args if isinstance(each, torch.Tensor) and each.is_leaf and each.device.type == device.type]
     return [(storage, count + each.nbytes * each.requires_grad) for each in leaves for storage, count in [held(each)]]
+
+
+def waiting_gradients(shared: Mapping[int, int]) -> int:
+    """Bytes beside a backward part whose parameters have gradients of another already: these, and the largest of the sums, which autograd does not add in place."""
+    return sum(shared.values()) + max(shared.values(), default=0)
 
 
 def there(storages: list[Held]) -> dict[int, int]:
@@ -129,6 +134,8 @@ class Compiled:
         self.counted: set[str] = set()  # inputs of the backward part that ops of the forward part made
         self.let_go: set[str] = set()  # those of them that nobody has behind the backward part
         self.leaves: list[list[Held]] = []  # inputs of calls, the first in `plan.resident`: what other graphs run beside
+        self.trained: dict[int, int] = {}  # by storage: bytes of inputs that end where gradients do
+        self.shared: dict[int, int] = {}  # those of them that graphs behind this one read as well, or this one at a later call of a step
         self.saved_inputs: list[int] = []  # places of inputs that the backward part reads
         self.num_results = 0
         self.made_results: list[int] = []  # places of results that ops made: others are resident, such as a buffer that is assigned to
@@ -152,6 +159,12 @@ class Compiled:
         """By storage: what the forward part has handed to a backward part that has not run."""
         return there(self.saved)
 
+    def learn(self, later_bytes: int, also_read: Iterable[int]) -> None:
+        """Of a graph that runs before this one's backward part does: inputs that were not known, and what of this one's parameters it reads."""
+        assert self.plan is not None
+        self.shared |= {key: self.trained[key] for key in also_read if key in self.trained}
+        self.plan.learn(later_bytes, waiting_gradients(self.shared))
+
     def handed(self) -> dict[int, int]:
         """By storage: what forward parts have handed to backward parts that are to come, and to whoever called, as far as somebody still has it."""
         self.pending = [each for each in self.pending if there(each)]
@@ -168,14 +181,14 @@ class Compiled:
     def share_of_call(self, args: Sequence[Any]) -> Allowance | None:
         """What this call is planned for: that of the step, or, once, what leaves room for what graphs behind this one read, or for results of
         earlier calls. Most loops have these until the next call has given others."""
-        if self.plan is None or self.share is not None or self.backend.graphs == "several":
+        if self.plan is None or self.backend.graphs == "several":
             return self.share
-        if self.plan.later_bytes and self.plan.peak_bytes > self.backend.memory:
-            return replace(self.plan.allowance, inputs_of_others=self.plan.inputs_of_others)
+        if self.plan.learned is not None or self.share is not None:
+            return self.plan.learned or self.share
         waiting, results = self.backend.waiting(args), self.backend.held_results(args)
         if any(key not in results and count > ONE_NUMBER for key, count in waiting.items()) or self._needed_beside(sum(results.values())) <= self.backend.memory:
             return None
-        return Allowance(waiting_bytes=sum(results.values()), inputs_of_others=self.plan.inputs_of_others)
+        return replace(self.plan.allowance, waiting_bytes=sum(results.values()), inputs_of_others=self.plan.inputs_of_others)
 
     # --- while it is compiled
 
@@ -279,8 +292,11 @@ class Compiled:
         if is_first or self.backend.is_learning:
             made = self.backend.handed()
             self.leaves.append([(storage, count) for storage, count in held_leaves(args, self.device) if storage.cdata not in made])
-        if is_first and self.planned_share is None and self.backend.graphs == "one":
-            self.backend.tell_earlier(self)
+        if is_first:
+            self.trained = {each.untyped_storage()._cdata: each.nbytes for each in args
+                            if isinstance(each, torch.Tensor) and each.is_leaf and each.requires_grad and each.device.type == self.device.type}
+        if self.backend.graphs == "one" and (is_first or self.is_pending()):
+            self.backend.tell_earlier(self, is_first and self.planned_share is None)
 
     def _run_forward(self, args: list[Any]) -> Any:
         assert self.plan is not None and self.forward is not None

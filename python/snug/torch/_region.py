@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -32,6 +32,8 @@ class Allowance:
     crossing_bytes: int | None = None
     #: Of inputs that other graphs have, which lie there through the whole step: batches, buffers, parameters with their gradients.
     inputs_of_others: int = 0
+    #: Of parameters that graphs behind this one read as well: their gradients wait, added up, for this one's, and the largest is added up beside both.
+    waiting_gradients: int = 0
 
     @property
     def taken_bytes(self) -> int:
@@ -56,6 +58,8 @@ class RegionPlan:
     result_input_bytes: int | None = None
     #: Of inputs that graphs behind this one read, which were not known when it was planned; they lie there beside it.
     later_bytes: int = 0
+    #: Of `Allowance.waiting_gradients`, what was not known then either.
+    more_gradients: int = 0
     #: At the first run: the storages that ops made, with what is resident.
     measured_forward_bytes: int | None = None
     measured_backward_bytes: int | None = None
@@ -76,7 +80,7 @@ class RegionPlan:
 
     @property
     def backward_peak_bytes(self) -> int:
-        return self.report["backward_peak_bytes"] + self.later_bytes
+        return self.report["backward_peak_bytes"] + self.later_bytes + self.more_gradients
 
     @property
     def update_peak_bytes(self) -> int:
@@ -103,8 +107,16 @@ class RegionPlan:
         steps = [step for step in self.report["schedule"] if step not in free]
         return len(steps) - len(set(steps))
 
-    def learn(self, later_bytes: int) -> None:
-        """Of what a graph behind this one reads."""
+    @property
+    def learned(self) -> Allowance | None:
+        """What the plan would have left for others, had it been known; None where it has room for that."""
+        if not (self.later_bytes or self.more_gradients) or self.peak_bytes <= self.memory:
+            return None
+        return replace(self.allowance, inputs_of_others=self.inputs_of_others, waiting_gradients=self.allowance.waiting_gradients + self.more_gradients)
+
+    def learn(self, later_bytes: int, waiting_gradients: int) -> None:
+        """Of what graphs behind this one read."""
+        self.more_gradients = max(self.more_gradients, waiting_gradients - self.allowance.waiting_gradients)
         self.later_bytes += later_bytes
         if self.measured_forward_bytes is not None:
             self.measured_forward_bytes += later_bytes
@@ -114,7 +126,8 @@ class RegionPlan:
         self._compare("forward", self.measured_forward_bytes, self.forward_peak_bytes)
 
     def measure_backward(self, made: int) -> None:
-        self.measured_backward_bytes = made + self.resident.total + self.allowance.taken_bytes + self.later_bytes + self.tangent_bytes
+        beside = self.allowance.taken_bytes + self.later_bytes + self.allowance.waiting_gradients + self.more_gradients
+        self.measured_backward_bytes = made + self.resident.total + beside + self.tangent_bytes
         self._compare("backward", self.measured_backward_bytes, self.backward_peak_bytes)
 
     def _compare(self, part: str, measured: int, planned: int) -> None:
@@ -150,7 +163,7 @@ def with_bases(problem: dict[str, Any], base: int, tangents: int, allowance: All
     between = base + tangents
     if allowance.crossing_bytes is not None:
         between = max(between, memory - allowance.crossing_bytes)
-    return {**problem, "boundary": {**problem["boundary"], "forward_base_bytes": base, "backward_base_bytes": base + tangents, "between_bytes": between}}
+    return {**problem, "boundary": {**problem["boundary"], "forward_base_bytes": base, "backward_base_bytes": base + tangents + allowance.waiting_gradients, "between_bytes": between}}
 
 
 def beside(backend: Any, joint: Joint, args: Sequence[Any], device: torch.device) -> tuple[Resident, int]:

@@ -15,15 +15,16 @@ HALVINGS = 5
 UNKNOWN = 2**62
 
 
-def divide(memory: int, effort: str, order: Sequence[tuple[Hashable, RegionPlan]], others: Mapping[Hashable, int]) -> dict[Hashable, Allowance]:
+def divide(memory: int, effort: str, order: Sequence[tuple[Hashable, RegionPlan]], others: Mapping[Hashable, int],
+           gradients: Mapping[Hashable, int]) -> dict[Hashable, Allowance]:
     """`order`: the graphs of a step in the order of their forward parts, a graph that runs twice twice; the backward parts run
-    the other way round. `others`: see Allowance.inputs_of_others. What a graph may keep lies between as little as is found and all, for every graph by the same
+    the other way round. `others`: see Allowance.inputs_of_others; `gradients`: Allowance.waiting_gradients. What a graph may keep lies between as little as is found and all, for every graph by the same
     share, the largest with which all fit.
 
     Raises DoesNotFit where even the smallest do not.
     """
     plans = dict(order)
-    ranges = {key: _range_of(plan, effort, others[key]) for key, plan in plans.items()}
+    ranges = {key: _range_of(plan, effort, others[key], gradients[key]) for key, plan in plans.items()}
     best = _allowances(memory, effort, order, ranges, 1.0)
     if best is not None:
         return best
@@ -56,18 +57,19 @@ class _Range:
     inputs: int
     result_inputs: int
     inputs_of_others: int
+    waiting_gradients: int
 
     def crossing(self, share: float) -> int:
         return int(self.few + share * (self.all - self.few))
 
 
-def _range_of(plan: RegionPlan, effort: str, inputs_of_others: int) -> _Range:
+def _range_of(plan: RegionPlan, effort: str, inputs_of_others: int, waiting_gradients: int) -> _Range:
     problem = with_bases(plan.problem, 0, 0, Allowance(), 0)
     few = _bytes(problem, smallest_report(problem, effort)["crossing"])
     all_of_it = _bytes(problem, solve.remat(problem, memory=2**62, effort="fast")["crossing"])
     results = _bytes(problem, problem["boundary"]["forward_outputs"])
     few = min(few, all_of_it, least_handed(problem, effort))
-    return _Range(few, all_of_it, results, plan.kept_input_bytes, plan.result_input_bytes or 0, inputs_of_others)
+    return _Range(few, all_of_it, results, plan.kept_input_bytes, plan.result_input_bytes or 0, inputs_of_others, waiting_gradients)
 
 
 def _bytes(problem: dict[str, Any], names: Sequence[str]) -> int:
@@ -84,7 +86,7 @@ def _beside(order: Sequence[tuple[Hashable, RegionPlan]], ranges: dict[Hashable,
         waiting[key] = before  # a graph that runs twice has one plan, for its last run
         before += ranges[key].crossing(share) + ranges[key].inputs
     for key, plan in dict(order).items():
-        yield key, plan, Allowance(max(0, waiting[key] - ranges[key].result_inputs), ranges[key].crossing(share) + ranges[key].results, ranges[key].inputs_of_others)
+        yield key, plan, Allowance(max(0, waiting[key] - ranges[key].result_inputs), ranges[key].crossing(share) + ranges[key].results, ranges[key].inputs_of_others, ranges[key].waiting_gradients)
 
 
 def _smallest(memory: int, effort: str, plan: RegionPlan, allowance: Allowance) -> int:
