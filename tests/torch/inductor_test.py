@@ -339,6 +339,27 @@ class Inductor(unittest.TestCase):
             self.assertLessEqual(plan.report["handed_bytes"], plan.allowance.crossing_bytes)
         self.assertGreater(sum(plan.runs_again for plan in backend.plans), 0)
 
+    def test_gradients_that_wait(self):
+        """Of two calls of a step: see measuring_test."""
+        torch.manual_seed(0)
+        net = nn.Sequential(nn.Linear(128, 256), nn.Tanh(), nn.Linear(256, 128)).to(DEVICE)
+        pair = [torch.randn(16, 128, device=DEVICE) for _ in range(2)]
+        there = sum(2 * each.nbytes for each in net.parameters()) + sum(each.nbytes for each in pair)
+        backend = snug.torch.backend(1 << 30, optimizer=torch.optim.SGD(net.parameters()), graphs="several", mode="inductor")
+        run = torch.compile(net, backend=backend)
+
+        def step():
+            (run(pair[0]) - run(pair[1])).square().mean().backward()
+
+        for _ in range(3):
+            step()
+        with snug.torch.measure() as measured:
+            step()
+        (plan,) = backend.plans
+        self.assertGreater(plan.allowance.waiting_gradients, 0)
+        taken = there + measured.peak_bytes - measured.start_bytes
+        self.assertTrue(taken <= plan.peak_bytes < 1.12 * taken)
+
     def test_draws_at_other_budgets(self):
         """Those by seeds, and those of ops that draw one by one: Inductor orders what it compiles by what lets go of most bytes, and may then exchange two of these."""
         def by_seed(y):

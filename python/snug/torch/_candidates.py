@@ -133,7 +133,7 @@ class Candidates:
 
     def _planned(self, report: dict[str, Any], parts: Sequence[Part]) -> RegionPlan:
         whole, results = self._whole, len(self.joint.forward_outputs)
-        bases = self._base, self._base + whole.tangent_bytes
+        bases = self._base, self._base + whole.tangent_bytes + self.allowance.waiting_gradients
         handed = dict(each for each in parts[0].outputs if each is not None)
         saved = dict(each for each in parts[0].outputs[results:] if each is not None)
         report = {**report, "forward_peak_bytes": bases[0] + parts[0].peak, "backward_peak_bytes": bases[1] + parts[1].peak, "crossing": sorted(map(str, saved)),
