@@ -108,22 +108,17 @@ class Inductor(unittest.TestCase):
 
     def test_ops_that_both_parts_read(self):
         """The formulas of these activations begin with what they are applied to, which Inductor's decompositions mark as of the backward part."""
+        class Mean(nn.Sequential):
+            def forward(self, x):
+                return super().forward(x).square().mean()
+
         torch.manual_seed(0)
-        layers, x = nn.ModuleList(nn.Linear(32, 32) for _ in range(2)).to(DEVICE), torch.randn(64, 32, device=DEVICE)
-
-        def whole(x):
-            for layer, function in zip(layers, (nn.functional.softplus, nn.functional.elu)):
-                x = function(layer(x))
-            return x.square().mean()
-
-        found = []
-        for backend in ("inductor", snug.torch.backend(snug.torch.plan(whole, x, resident_bytes=0, mode="inductor").smallest_bytes, resident_bytes=0, mode="inductor")):
-            torch._dynamo.reset()
-            layers.zero_grad()
-            torch.compile(whole, backend=backend)(x).backward()
-            found.append([each.grad for each in layers.parameters()])
+        model, x = Mean(nn.Linear(32, 32), nn.Softplus(), nn.Linear(32, 32), nn.ELU()).to(DEVICE), torch.randn(64, 32, device=DEVICE)
+        wanted = gradients_of(model, "inductor", x)
+        backend = snug.torch.backend(snug.torch.plan(model, x, resident_bytes=0, mode="inductor").smallest_bytes, resident_bytes=0, mode="inductor")
+        found = gradients_of(model, backend, x)
         self.check_bytes(backend)
-        self.assertLess(distance(*found), 1e-6 * length(found[0]))
+        self.assertLess(distance(wanted, found), 1e-6 * length(wanted))
 
     def test_what_is_written_to_a_view(self):
         """Inductor leaves a copy out, and views of it lie in what was copied."""
@@ -340,7 +335,7 @@ class Inductor(unittest.TestCase):
         self.assertGreater(sum(plan.runs_again for plan in backend.plans), 0)
 
     def test_gradients_that_wait(self):
-        """Of two calls of a step: see measuring_test."""
+        """Of two calls of a step: see graphs_test."""
         torch.manual_seed(0)
         net = nn.Sequential(nn.Linear(128, 256), nn.Tanh(), nn.Linear(256, 128)).to(DEVICE)
         pair = [torch.randn(16, 128, device=DEVICE) for _ in range(2)]

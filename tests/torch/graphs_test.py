@@ -1,0 +1,137 @@
+"""Graphs and calls of one step beside each other: what lies there while each runs is in its plan.
+
+    python tests/torch/graphs_test.py     in an environment as for exact_test.py
+"""
+import gc
+import unittest
+import warnings
+
+import torch
+from torch import nn
+
+import snug
+import snug.torch
+from cases import DEVICE
+
+warnings.filterwarnings("ignore")
+SETTINGS = ("one", "several")
+
+
+def in_two_graphs(first, second, x, y):
+    def loss():
+        z = first(x)
+        torch._dynamo.graph_break()
+        return (second(z) - y).square().mean()
+
+    return loss
+
+
+def mlp(*widths):
+    return nn.Sequential(nn.Linear(widths[0], widths[1]), nn.Tanh(), nn.Linear(widths[1], widths[2])).to(DEVICE)
+
+
+def taken_by(step, there):
+    """Bytes in memory at most in a step behind three others: of these tensors with their gradients, and what comes beside them."""
+    for _ in range(3):
+        step()
+    gc.collect()  # of steps before
+    with snug.torch.measure() as measured:
+        step()
+    return sum(each.nbytes + each.nbytes * each.requires_grad for each in there) + measured.peak_bytes - measured.start_bytes
+
+
+class Graphs(unittest.TestCase):
+    def at_least_bytes(self, step):
+        """What `step(memory)` returns at the first memory named by refusals that is not refused as well, and that memory."""
+        memory = 1000
+        for _ in range(8):
+            torch._dynamo.reset()
+            try:
+                return step(memory), memory
+            except snug.DoesNotFit as error:
+                self.assertGreater(error.smallest_bytes, memory)
+                memory = error.smallest_bytes
+        self.fail(f"{memory} bytes are still refused")
+
+    def test_inputs_of_other_graphs(self):
+        """Behind a graph break, the batch is still there, and so are what a later graph reads, and parameters that no optimizer is given for."""
+        for graphs in SETTINGS:
+            torch._dynamo.reset()
+            first, second = nn.Linear(256, 8).to(DEVICE), nn.Sequential(nn.Linear(8, 512), nn.ReLU(), nn.Linear(512, 64)).to(DEVICE)
+            x, y = torch.randn(128, 256, device=DEVICE), torch.randn(128, 64, device=DEVICE)
+            there = (x, y, *first.parameters(), *second.parameters())
+            backend = snug.torch.backend("1GiB", resident_bytes=0, graphs=graphs)
+            loss = torch.compile(in_two_graphs(first, second, x, y), backend=backend)
+            self.assertEqual(taken_by(lambda: loss().backward(), there), max(plan.peak_bytes for plan in backend.plans))  # what the first hands to the second is there once
+            if graphs == "several":
+                for plan in backend.plans:
+                    self.assertGreaterEqual(plan.resident.total + plan.allowance.inputs_of_others, sum(each.nbytes + each.nbytes * each.requires_grad for each in there))
+
+    def test_inputs_of_graphs_behind(self):
+        """Where the first graph of a step takes most, what a later one reads (labels) lies beside it, which its plan cannot know of at its first call: it is made anew, or refused."""
+        torch.manual_seed(0)
+        first, second = mlp(16, 512, 16), nn.Linear(16, 256).to(DEVICE)
+        x, y = torch.randn(256, 16, device=DEVICE), torch.randn(256, 256, device=DEVICE)
+
+        def step(memory):
+            backend = snug.torch.backend(memory, resident_bytes=0, count="storages")
+            loss = torch.compile(in_two_graphs(first, second, x, y), backend=backend)
+            return taken_by(lambda: loss().backward(), (x, y, *first.parameters(), *second.parameters())), max(plan.peak_bytes for plan in backend.plans)
+
+        torch._dynamo.reset()
+        taken, planned = step(1 << 30)
+        self.assertTrue(0.97 * planned < taken <= planned)
+        (taken, planned), memory = self.at_least_bytes(step)
+        self.assertTrue(0.97 * memory < taken <= planned <= memory)
+
+    def test_gradients_that_wait(self):
+        """Of what several calls of a step read, autograd adds the gradients up before it gives them to the parameters: those of the last call wait for the first one's."""
+        torch.manual_seed(0)
+        net, tied = mlp(128, 256, 128), nn.Linear(128, 64, bias=False).to(DEVICE)
+        pair = [torch.randn(16, 128, device=DEVICE) for _ in range(2)]
+
+        def across(x):
+            h = torch.tanh(tied(x))
+            torch._dynamo.graph_break()
+            return h @ tied.weight
+
+        for module, call, loss in ((net, net, lambda run: (run(pair[0]) - run(pair[1])).square().mean()), (tied, across, lambda run: run(pair[0]).square().mean())):
+            for graphs in SETTINGS:
+                def step(memory):
+                    backend = snug.torch.backend(memory, optimizer=torch.optim.SGD(module.parameters()), graphs=graphs, count="storages")
+                    run = torch.compile(call, backend=backend)
+                    return taken_by(lambda: loss(run).backward(), (*pair, *module.parameters())), max(plan.peak_bytes for plan in backend.plans)
+
+                torch._dynamo.reset()
+                for (taken, planned), memory in ((step(1 << 30), 1 << 30), self.at_least_bytes(step)):
+                    self.assertTrue(taken <= planned <= memory and planned < 1.12 * taken, (graphs, taken, planned, memory))
+
+    def test_what_a_graph_makes_for_one_behind_the_next(self):
+        """A mask has no gradient, so nothing is kept for a backward part; it is there beside the graph between, and stays where it is returned."""
+        first, second, third, x = nn.Linear(16, 64).to(DEVICE), mlp(64, 512, 64), nn.Linear(64, 64).to(DEVICE), torch.randn(128, 16, device=DEVICE)
+
+        def loss():
+            h = torch.tanh(first(x))
+            mask = (h > 0).float().repeat(1, 4)
+            torch._dynamo.graph_break()
+            y = second(h)
+            torch._dynamo.graph_break()
+            return (torch.tanh(third(y)) * mask[:, :64]).square().mean(), mask
+
+        for graphs in SETTINGS:
+            torch._dynamo.reset()
+            backend = snug.torch.backend("1GiB", resident_bytes=0, graphs=graphs)
+            run = torch.compile(loss, backend=backend)
+
+            def step():
+                result = run()  # held, with the mask
+                result[0].backward()
+
+            taken = taken_by(step, (x, *first.parameters(), *second.parameters(), *third.parameters()))
+            planned = max(plan.peak_bytes for plan in backend.plans)
+            # Results are planned until the step ends; that of the second is gone before.
+            self.assertTrue(taken <= planned <= taken + 2 * 128 * 64 * 4, (graphs, taken, planned))
+
+
+if __name__ == "__main__":
+    unittest.main()
