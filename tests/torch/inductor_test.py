@@ -114,11 +114,9 @@ class Inductor(unittest.TestCase):
 
         torch.manual_seed(0)
         model, x = Mean(nn.Linear(32, 32), nn.Softplus(), nn.Linear(32, 32), nn.ELU()).to(DEVICE), torch.randn(64, 32, device=DEVICE)
-        wanted = gradients_of(model, "inductor", x)
-        backend = snug.torch.backend(snug.torch.plan(model, x, resident_bytes=0, mode="inductor").smallest_bytes, resident_bytes=0, mode="inductor")
-        found = gradients_of(model, backend, x)
+        backend = snug.torch.backend(1 << 40, resident_bytes=0, mode="inductor")
+        self.assertTrue(equal(gradients_of(model, "inductor", x), gradients_of(model, backend, x)))
         self.check_bytes(backend)
-        self.assertLess(distance(wanted, found), 1e-6 * length(wanted))
 
     def test_what_is_written_to_a_view(self):
         """Inductor leaves a copy out, and views of it lie in what was copied."""
