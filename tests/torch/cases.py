@@ -1,6 +1,7 @@
 """What the tests of this folder share: models whose gradients are computed again and again, and how sets of them are compared."""
 import copy
 import functools
+import gc
 import os
 import unittest
 
@@ -131,3 +132,13 @@ def gradients_of(model, backend, x):
     torch.manual_seed(1)
     torch.compile(model, backend=backend)(x).backward()
     return [each.grad.clone() for each in model.parameters()]
+
+
+def taken_by(step, there):
+    """Bytes in memory at most in a step behind three others: of these tensors with their gradients, and what comes beside them."""
+    for _ in range(3):
+        step()
+    gc.collect()  # of steps before
+    with snug.torch.measure() as measured:
+        step()
+    return sum(each.nbytes + each.nbytes * each.requires_grad for each in there) + measured.peak_bytes - measured.start_bytes

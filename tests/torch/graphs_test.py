@@ -2,7 +2,6 @@
 
     python tests/torch/graphs_test.py     in an environment as for exact_test.py
 """
-import gc
 import unittest
 import warnings
 
@@ -11,7 +10,7 @@ from torch import nn
 
 import snug
 import snug.torch
-from cases import DEVICE
+from cases import DEVICE, taken_by
 
 warnings.filterwarnings("ignore")
 SETTINGS = ("one", "several")
@@ -28,16 +27,6 @@ def in_two_graphs(first, second, x, y):
 
 def mlp(*widths):
     return nn.Sequential(nn.Linear(widths[0], widths[1]), nn.Tanh(), nn.Linear(widths[1], widths[2])).to(DEVICE)
-
-
-def taken_by(step, there):
-    """Bytes in memory at most in a step behind three others: of these tensors with their gradients, and what comes beside them."""
-    for _ in range(3):
-        step()
-    gc.collect()  # of steps before
-    with snug.torch.measure() as measured:
-        step()
-    return sum(each.nbytes + each.nbytes * each.requires_grad for each in there) + measured.peak_bytes - measured.start_bytes
 
 
 class Graphs(unittest.TestCase):
@@ -105,6 +94,27 @@ class Graphs(unittest.TestCase):
                 torch._dynamo.reset()
                 for (taken, planned), memory in ((step(1 << 30), 1 << 30), self.at_least_bytes(step)):
                     self.assertTrue(taken <= planned <= memory and planned < 1.12 * taken, (graphs, taken, planned, memory))
+
+    def test_blocks_that_are_alike(self):
+        """They are one graph, called with parameters of their own, whose gradients wait for no others."""
+        class Block(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.net = mlp(64, 128, 64)
+
+            def forward(self, x):
+                return torch.tanh(self.net(x))
+
+        torch._dynamo.reset()
+        blocks, x = [Block() for _ in range(2)], torch.randn(16, 64, device=DEVICE, requires_grad=True)
+        parameters = [each for block in blocks for each in block.parameters()]
+        backend = snug.torch.backend("1GiB", optimizer=torch.optim.SGD(parameters), count="storages")
+        for block in blocks:
+            block.compile(backend=backend)
+        for _ in range(2):
+            blocks[1](blocks[0](x * 1)).square().mean().backward()
+        (plan,) = backend.plans
+        self.assertEqual(plan.more_gradients, 0)
 
     def test_what_a_graph_makes_for_one_behind_the_next(self):
         """A mask has no gradient, so nothing is kept for a backward part; it is there beside the graph between, and stays where it is returned."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -122,17 +122,21 @@ class Backend:
             behind |= part.trained.keys()
         return found
 
-    def tell_earlier(self, newest: Compiled, is_new: bool) -> None:
-        """Graphs of this step whose plans were made before the newest one was known: what it reads is there beside their backward parts, and gradients of what both
-        read wait for them."""
+    def _inputs_of(self, newest: Compiled) -> int:
+        """Bytes of what no graph before it read, and no optimizer has."""
         known = [there(leaves) for part in self.parts if part is not newest for leaves in part.leaves]
-        found = _without([there(leaves) for leaves in newest.leaves], parameters_of(self.optimizer)) if is_new else {}
-        later = sum(count for key, count in found.items() if not any(key in each for each in known))
+        found = _without([there(leaves) for leaves in newest.leaves], parameters_of(self.optimizer))
+        return sum(count for key, count in found.items() if not any(key in each for each in known))
+
+    def tell_earlier(self, newest: Compiled, trained: Iterable[int], is_new: bool) -> None:
+        """Graphs of this step whose plans were made before the newest one was known: what it reads is there beside their backward parts, and gradients of what both
+        read wait for them. `trained`: storages of parameters that this call of it reads; blocks that are alike are one graph, each with its own."""
+        later = self._inputs_of(newest) if is_new else 0
         for part in self.parts:
             if part.plan is None or not part.is_pending():
                 continue
             had_room = part.plan.learned is None
-            part.learn(0 if part is newest else later, newest.trained)
+            part.learn(0 if part is newest else later, trained)
             if had_room and part.plan.learned is not None:
                 warnings.warn(f"snug.torch: a plan did not know what of this step follows its graph (inputs, {shown(part.plan.later_bytes)}; gradients that wait, {shown(part.plan.more_gradients)}), "
                               f'so this step may take {shown(part.plan.peak_bytes)} of {shown(self.memory)}; at its next call the graph is planned anew. graphs="several" knows all graphs of a step',

@@ -42,10 +42,14 @@ def held(tensor: torch.Tensor) -> Held:
     return StorageWeakRef(storage), storage.nbytes()
 
 
-def held_leaves(args: Sequence[Any], device: torch.device) -> list[Held]:
-    """Inputs on the device that nothing computes a gradient for, or that end there, each with its gradient where it gets one."""
-    leaves = [each for each in args if isinstance(each, torch.Tensor) and each.is_leaf and each.device.type == device.type]
-    return [(storage, count + each.nbytes * each.requires_grad) for each in leaves for storage, count in [held(each)]]
+def leaves_of(args: Sequence[Any], device: torch.device) -> list[torch.Tensor]:
+    """Inputs on the device that nothing computes a gradient for, or where gradients end."""
+    return [each for each in args if isinstance(each, torch.Tensor) and each.is_leaf and each.device.type == device.type]
+
+
+def held_with_gradient(leaf: torch.Tensor) -> Held:
+    storage, count = held(leaf)
+    return storage, count + leaf.nbytes * leaf.requires_grad
 
 
 def waiting_gradients(shared: Mapping[int, int]) -> int:
@@ -188,7 +192,7 @@ class Compiled:
         waiting, results = self.backend.waiting(args), self.backend.held_results(args)
         if any(key not in results and count > ONE_NUMBER for key, count in waiting.items()) or self._needed_beside(sum(results.values())) <= self.backend.memory:
             return None
-        return replace(self.plan.allowance, waiting_bytes=sum(results.values()), inputs_of_others=self.plan.inputs_of_others)
+        return replace(self.plan.known_allowance, waiting_bytes=sum(results.values()))
 
     # --- while it is compiled
 
@@ -284,19 +288,21 @@ class Compiled:
     def _note_inputs(self, args: Sequence[Any]) -> None:
         """At the first run, and while the step's graphs are not all known: what others of them run beside, and what others have made."""
         assert self.plan is not None
+        is_first, is_again = self.plan.measured_forward_bytes is None, self.is_pending()
         if self.backend.is_learning:
             results = self.backend.result_bytes(args)
             known = self.plan.result_input_bytes
             self.plan.result_input_bytes = results if known is None else min(known, results)
-        is_first = self.plan.measured_forward_bytes is None
         if is_first or self.backend.is_learning:
             made = self.backend.handed()
-            self.leaves.append([(storage, count) for storage, count in held_leaves(args, self.device) if storage.cdata not in made])
+            self.leaves.append([held_with_gradient(each) for each in leaves_of(args, self.device) if each.untyped_storage()._cdata not in made])
+        if not (is_first or is_again):
+            return
+        trained = {each.untyped_storage()._cdata: each.nbytes for each in leaves_of(args, self.device) if each.requires_grad}
         if is_first:
-            self.trained = {each.untyped_storage()._cdata: each.nbytes for each in args
-                            if isinstance(each, torch.Tensor) and each.is_leaf and each.requires_grad and each.device.type == self.device.type}
-        if self.backend.graphs == "one" and (is_first or self.is_pending()):
-            self.backend.tell_earlier(self, is_first and self.planned_share is None)
+            self.trained = trained
+        if self.backend.graphs == "one":
+            self.backend.tell_earlier(self, trained, is_first and self.planned_share is None)
 
     def _run_forward(self, args: list[Any]) -> Any:
         assert self.plan is not None and self.forward is not None
@@ -316,7 +322,6 @@ class Compiled:
         """What the forward part has handed to the backward part, and made for who called."""
         self.saved += saved
         self.results = [held(each) for each in made]
-        self.handed()  # lets go of what nobody has any more: of calls without a backward part
         self.pending.append(saved + self.results)
         if self.backend.graphs == "one":
             self.returned += self.results

@@ -91,6 +91,11 @@ class RegionPlan:
         return self.allowance.inputs_of_others + self.later_bytes
 
     @property
+    def known_allowance(self) -> Allowance:
+        """What would have been left for others, had all been known that is now."""
+        return replace(self.allowance, inputs_of_others=self.inputs_of_others, waiting_gradients=self.allowance.waiting_gradients + self.more_gradients)
+
+    @property
     def overhead(self) -> float:
         """Predicted time beside that of keeping all, or, in mode "inductor", of PyTorch's own partition, less 1."""
         return self.report["overhead"]
@@ -109,10 +114,8 @@ class RegionPlan:
 
     @property
     def learned(self) -> Allowance | None:
-        """What the plan would have left for others, had it been known; None where it has room for that."""
-        if not (self.later_bytes or self.more_gradients) or self.peak_bytes <= self.memory:
-            return None
-        return replace(self.allowance, inputs_of_others=self.inputs_of_others, waiting_gradients=self.allowance.waiting_gradients + self.more_gradients)
+        """What a plan in place of this one has to leave for others; None where this one has room for them."""
+        return self.known_allowance if (self.later_bytes or self.more_gradients) and self.peak_bytes > self.memory else None
 
     def learn(self, later_bytes: int, waiting_gradients: int) -> None:
         """Of what graphs behind this one read."""
@@ -122,12 +125,12 @@ class RegionPlan:
             self.measured_forward_bytes += later_bytes
 
     def measure_forward(self, made: int) -> None:
-        self.measured_forward_bytes = made + self.resident.total + self.allowance.taken_bytes + self.later_bytes
+        self.measured_forward_bytes = made + self.resident.total + self.known_allowance.taken_bytes
         self._compare("forward", self.measured_forward_bytes, self.forward_peak_bytes)
 
     def measure_backward(self, made: int) -> None:
-        beside = self.allowance.taken_bytes + self.later_bytes + self.allowance.waiting_gradients + self.more_gradients
-        self.measured_backward_bytes = made + self.resident.total + beside + self.tangent_bytes
+        known = self.known_allowance
+        self.measured_backward_bytes = made + self.resident.total + known.taken_bytes + known.waiting_gradients + self.tangent_bytes
         self._compare("backward", self.measured_backward_bytes, self.backward_peak_bytes)
 
     def _compare(self, part: str, measured: int, planned: int) -> None:
