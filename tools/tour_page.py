@@ -68,7 +68,7 @@ class Product:
         rate = dict.fromkeys(profile["rates"][""], 0.0) | {"per_call": SECONDS_PER_CALL, "per_byte": SECONDS_PER_BYTE, "far_per_byte": SECONDS_PER_BYTE, "uncertainty": 0.1}
         self.profile = self.folder / "cache/snug" / usual.name
         self.profile.parent.mkdir(parents=True)
-        self.imagined = json.dumps(dict(profile, cache_bytes=CACHE_BYTES, rates={"": rate}))
+        self.imagined = json.dumps(dict(profile, cache_bytes=CACHE_BYTES, waited_share=0, rates={"": rate}))
         self.profile.write_text(self.imagined)
         self.env["XDG_CACHE_HOME"] = str(self.folder / "cache")
 

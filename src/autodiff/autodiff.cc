@@ -79,6 +79,7 @@ class ReverseMode {
     const std::vector<int32_t> parts = builder_.parts();
     if (wrt_.count(output_) != 0) finish(output_);
     for (const NodeId id : nodes_.backwards()) {
+      stop_point();
       const Node node = builder_.graph().node(id);
       if (!is_on_path(node) || is_copy(node)) continue;
       builder_.set_scope(node.scope);

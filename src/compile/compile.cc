@@ -201,13 +201,14 @@ RowSparseSums row_sparse_sums_of(const NetworkDef& network, const Recipe& recipe
     return weight.is_table && shape.size() == 2 && shape[0] >= 2 * batch.rows;
   };
   const std::vector<Weight> weights = weights_of(network);
-  if (std::ranges::none_of(trained_of(weights, recipe), may_be)) return {};
+  std::vector<Weight> tables = trained_of(weights, recipe);
+  std::erase_if(tables, [&](const Weight& weight) { return !may_be(weight); });
+  if (tables.empty()) return {};
   const OpRegistry& registry = ops_of(network);
   const auto forward = forward_of(network, {batch.rows, batch.lengths, true, 1});
   constexpr int64_t kSeveral = 2;
-  return find_row_sparse_sums(
-      append_backward(forward->graph, recipe, forward->weights, kSeveral, registry),
-      append_update_program({}, recipe, weights, registry));
+  return find_row_sparse_sums(append_backward(forward->graph, recipe, tables, kSeveral, registry),
+                              append_update_program({}, recipe, weights, registry));
 }
 
 Graph build_update_graph(const NetworkDef& network, const Recipe& recipe) {

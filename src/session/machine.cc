@@ -29,11 +29,13 @@ std::string usual_folder() {
   return {};
 }
 
-/// One file for each number of threads and instruction set, so that runs under different ones do
-/// not replace each other's.
+/// One file for each number of threads, of processors that they have to share, and instruction set,
+/// so that runs under different ones do not replace each other's.
 std::string profile_file(int threads) {
-  return "machine-" + std::to_string(threads) + "-" + std::string(to_string(instruction_set())) +
-         ".json";
+  const int processors = available_threads();
+  const std::string shared = threads > processors ? "-on-" + std::to_string(processors) : "";
+  return "machine-" + std::to_string(threads) + shared + "-" +
+         std::string(to_string(instruction_set())) + ".json";
 }
 
 int threads_of(int64_t wanted) {

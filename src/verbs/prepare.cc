@@ -237,7 +237,7 @@ Machine open_machine(const RunConfig& config, const RunOptions& options) {
       config.threads, options.profile_folder,
       [&] {
         notices::say(options,
-                     "measuring how fast this machine is, once for this number of threads and " +
+                     "measuring how fast this machine is, for this number of threads and " +
                          std::string(to_string(instruction_set())) + ": up to half a minute");
       },
       [&](const std::string& text) { notices::say(options, text); });

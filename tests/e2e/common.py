@@ -76,6 +76,11 @@ def run(*words, env=None, timeout=600, prefix=()):
     return subprocess.run([*prefix, SNUG, *map(str, words)], capture_output=True, text=True, timeout=timeout, env=merged)
 
 
+def keep_speeds(profile):
+    """Speeds in this file count as undisturbed: tests beside each other keep one another's threads waiting, and plans are to stay the same."""
+    profile.write_text(json.dumps(dict(json.loads(profile.read_text()), waited_share=0)))
+
+
 def set_rates(folder, rates):
     """Environment in which plans are made with these speeds, by op, whatever the machine's are."""
     env = {"XDG_CACHE_HOME": str(folder)}
@@ -86,7 +91,7 @@ def set_rates(folder, rates):
     measured = json.loads(profile.read_text())
     none = dict.fromkeys(measured["rates"][""], 0)
     rates = {kind: none | {"far_per_byte": rate["per_byte"], "reached_per_flop": rate["per_flop"]} | rate for kind, rate in rates.items()}
-    profile.write_text(json.dumps(dict(measured, rates=rates)))
+    profile.write_text(json.dumps(dict(measured, rates=rates, waited_share=0)))
     return env
 
 

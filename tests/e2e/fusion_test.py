@@ -7,7 +7,8 @@ from common import PAGE, Case, main, options, run, sha256
 FAMILIES = {"bert": dict(model="bert-tiny"), "16 bits": dict(model="bert-mini", bf16=True), "fp16": dict(model="distilbert-tiny", fp16=True),
             "gated": dict(model="modernbert-tiny"), "relative": dict(model="deberta-v3-tiny"), "pieces": dict(model="electra-tiny", micro_batch_size=8),
             "lstm": dict(model="lstm", hidden_size=32), "mlp": dict(model="mlp", hidden_sizes=64)}
-KEYS = dict(train_batch_size=16, max_steps=3)
+# One micro-batch size: chosen by itself it follows the machine's speeds, and bits may follow it.
+KEYS = dict(train_batch_size=16, micro_batch_size=16, max_steps=3)
 FORMS = ("off", "fusible", "full")
 LAYER = "*.layer.1.*"
 LEVELS = {"off": dict(fusion="off"), "one layer": dict(fusion="off", fusion_overrides=json.dumps([{"match": LAYER, "level": "fusible"}])),
@@ -27,7 +28,7 @@ class Fusion(Case):
         fused = 0
         for name, keys in FAMILIES.items():
             with self.subTest(name):
-                outs = {form: self.train(f"{name}-{form}", **KEYS, **keys, fusion=form) for form in FORMS}
+                outs = {form: self.train(f"{name}-{form}", **dict(KEYS, **keys, fusion=form)) for form in FORMS}
                 self.assert_same(*outs.values())
                 plans = {form: json.loads((out / "plan.json").read_text()) for form, out in outs.items()}
                 self.assertEqual(plans["off"]["row_program_ops"], 0)
@@ -36,8 +37,8 @@ class Fusion(Case):
         self.assertGreater(fused, 60)
 
     def test_no_budget_gets_less(self):
-        for keys in (dict(model="bert-mini"), dict(model="bert-mini", bf16=True), dict(model="modernbert-tiny", micro_batch_size=8)):
-            plans = {form: self.plan(**self.base(**KEYS, **keys, fusion=form)) for form in FORMS}
+        for keys in (dict(model="bert-mini", micro_batch_size=None), dict(model="bert-mini", bf16=True, micro_batch_size=None), dict(model="modernbert-tiny", micro_batch_size=8)):
+            plans = {form: self.plan(**self.base(**dict(KEYS, **keys, fusion=form))) for form in FORMS}
             smallest = [plans[form]["smallest_budget_bytes"] for form in FORMS]
             self.assertEqual(smallest, sorted(smallest, reverse=True))
             for price in plans["off"]["prices"]:
@@ -47,7 +48,7 @@ class Fusion(Case):
                 self.assertLessEqual(within["full"], within["fusible"] * (1 + 1e-9), f"{keys} at {budget}")
 
     def test_tight_budgets_have_the_same_bits(self):
-        keys = dict(KEYS, model="bert-mini", micro_batch_size=16)
+        keys = dict(KEYS, model="bert-mini")
         whole = self.train("whole", **keys, fusion="off")
         prices = self.plan(**self.base(**keys))["prices"]
         for price in prices[:: max(1, len(prices) // 4)]:
@@ -77,7 +78,7 @@ class Fusion(Case):
         self.assertEqual(sha256(cut["output_dir"] / "last/model.safetensors"), sha256(whole / "last/model.safetensors"))
 
     def test_parts_of_a_network_have_levels_of_their_own(self):
-        keys = dict(KEYS, model="bert-mini", micro_batch_size=16)
+        keys = dict(KEYS, model="bert-mini")
         plans = {name: self.plan(**self.base(**keys, **rules)) for name, rules in LEVELS.items()}
         fused = {name: plan["row_program_ops"] for name, plan in plans.items()}
         self.assertTrue(0 == fused["off"] < fused["one layer"] < fused["all but one layer"] < fused["full"], fused)

@@ -123,7 +123,7 @@ class Plans(Case):
         file = self.folder / "elsewhere.plan"
         done = run("plan", "--json", "--save-plan", str(file), *options(**base))
         self.assertEqual(done.returncode, 0, done.stderr)
-        slow = common.set_rates(self.folder, {"": dict(per_call=1e-3, per_flop=0, per_byte=1e-8)})
+        slow = common.set_rates(self.folder, {"": dict(per_call=0.1, per_flop=0, per_byte=1e-8)})
         again = run("plan", "--json", "--plan", str(file), *options(**base, threads=2), env=slow)
         self.assertEqual(again.returncode, 0, again.stderr)
         one, two = json.loads(done.stdout), json.loads(again.stdout)

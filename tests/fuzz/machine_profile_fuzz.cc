@@ -15,6 +15,7 @@ void read_machine_profile(std::string_view input) {
          {rate.per_call, rate.per_flop, rate.per_byte, rate.far_per_byte, rate.uncertainty})
       require(part >= 0 && part <= 1, "rates are seconds and shares");
   }
+  require(profile.waited_share >= 0 && profile.waited_share <= 1, "what was waited is a share");
   MachineProfile again;
   require(read_profile(write_profile(profile), "this machine", again), "what is written is read");
 }

@@ -35,6 +35,10 @@ struct MachineProfile {
   std::string machine;  // CPU model, threads, instruction set, library version: the cache key
   std::map<std::string, KernelRate> rates;  // by kind; "" for kinds that are not listed
   int64_t cache_bytes = int64_t{32} << 20;  // the last cache
+  // Of the time in which its rates were measured, the share that its threads waited for a processor
+  // which other work had: rates are then too slow, by up to a hundred times.
+  double waited_share = 0;
+  int64_t measurements = 1;  // of which this is the least disturbed
   /// `kind`: "op" or "op.variant", which is as fast as its op where it is not listed.
   [[nodiscard]] double seconds(const std::string& kind, const Cost& cost) const;
   /// The part of seconds() that is saved where the caches hold all of a step.
@@ -68,10 +72,13 @@ struct ProfilePlace {
   std::function<void()> before_measuring = {};
   /// Sentences for people: that, and why, speeds are kept elsewhere, or nowhere.
   std::function<void(const std::string&)> on_message = {};
+  /// Measures for so many threads; empty: by running kernels.
+  std::function<MachineProfile(int threads)> measure = {};
 };
 /// Reads the profile of this machine, or measures it (up to half a minute, at most 24 MiB) and
-/// writes it. Where the folder cannot be written, the file is kept in one of this user's in
-/// $TMPDIR.
+/// writes it. One that other work disturbed is measured again, four times at most, and the least
+/// disturbed one is kept. Where the folder cannot be written, the file is kept in one of this
+/// user's in $TMPDIR.
 [[nodiscard]] MachineProfile load_or_measure_profile(const ProfilePlace& place, int threads);
 
 }  // namespace snug

@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstring>
 #include <dnnl.hpp>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
@@ -75,6 +76,24 @@ Round at_share(const std::vector<Round>& rounds, double share) {
     result.*part = seconds[static_cast<size_t>(place)];
   }
   return result;
+}
+
+double seconds_now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// How long the threads of this process were ready to run and had no processor; 0 where the system
+// does not say.
+double waited_seconds() {
+  double seconds = 0;
+  std::error_code error;
+  for (std::filesystem::directory_iterator task("/proc/self/task", error), end;
+       !error && task != end; task.increment(error)) {
+    const std::string text = io::read_all_if_any(task->path().string() + "/schedstat", 4096);
+    const std::vector<std::string_view> words = words_in(text);  // ran, waited, how often
+    if (words.size() == 3) seconds += 1e-9 * number_in<double>(words[1]).value_or(0);
+  }
+  return seconds;
 }
 
 #if defined(__x86_64__)
@@ -227,9 +246,9 @@ void measure(const Backend& backend, int threads, Pool& pool, const ProbedNode& 
       .inputs = inputs, .outputs = outputs, .scratch = pool.take(choice.scratch_bytes)};
   const auto kernel = backend.create(spec);
   const auto timed = [](const auto& work) {
-    const auto start = std::chrono::steady_clock::now();
+    const double start = seconds_now();
     work();
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    return seconds_now() - start;
   };
   const auto run = [&] { (void)kernel->run(launch); };
   ErrorCode code = ErrorCode::ok;
@@ -308,15 +327,27 @@ std::string processor_name(const std::string& cpuinfo) {
 
 std::string machine_key(int threads) {
   const dnnl::version_t* version = dnnl::version();
+  // Threads that share a processor wait for one another: that takes milliseconds a call.
+  const int processors = available_threads();
+  const std::string shared =
+      threads > processors ? " on " + std::to_string(processors) + " processors" : "";
   return processor_name(io::read_all_if_any("/proc/cpuinfo", int64_t{16} << 20)) + ", " +
-         std::to_string(threads) + " threads, " + std::string(to_string(instruction_set())) +
-         ", oneDNN " + std::to_string(version->major) + "." + std::to_string(version->minor) + "." +
-         std::to_string(version->patch);
+         std::to_string(threads) + " threads" + shared + ", " +
+         std::string(to_string(instruction_set())) + ", oneDNN " + std::to_string(version->major) +
+         "." + std::to_string(version->minor) + "." + std::to_string(version->patch);
+}
+
+bool is_measured_again(const MachineProfile& profile, int threads) {
+  constexpr double kDisturbed = 0.05;
+  return profile.waited_share > kDisturbed && profile.measurements < kMostMeasurements &&
+         threads <= available_threads();  // else its own threads wait for one another
 }
 
 MachineProfile measure_profile(int threads) {
   check_threads(threads);
   const TeamFloatMode float_mode(threads, Subnormals::kept);
+  const double start = seconds_now();
+  const double waited_before = waited_seconds();
   // Rates of ops that cannot be measured stay built-in ones.
   MachineProfile profile = default_profile();
   profile.machine = machine_key(threads);
@@ -329,6 +360,8 @@ MachineProfile measure_profile(int threads) {
     const double gain = measure_round(*backend, threads, pool, nodes, runs);
     if (round + 1 >= kMinRounds && gain < kSmallGain) break;
   }
+  profile.waited_share =
+      std::min(1.0, (waited_seconds() - waited_before) / (threads * (seconds_now() - start)));
   struct Fit {
     RateBasis basis;
     std::vector<RatePoint> points;

@@ -13,8 +13,16 @@ namespace snug {
 /// numbers of its maker and part.
 [[nodiscard]] std::string processor_name(const std::string& cpuinfo);
 
-/// CPU model, cores used, instruction set and library version: what rates depend on.
+/// How often a profile is measured at most, where other work disturbed it.
+inline constexpr int64_t kMostMeasurements = 4;
+
+/// CPU model, threads and the processors that they share, instruction set and library version: what
+/// rates depend on.
 [[nodiscard]] std::string machine_key(int threads);
+
+/// Whether other work disturbed a profile so much, and it was measured so seldom, that measuring it
+/// again is worth the time.
+[[nodiscard]] bool is_measured_again(const MachineProfile& profile, int threads);
 
 /// Runs every kind of kernel on small operands (one to three seconds, at most 24 MiB).
 [[nodiscard]] MachineProfile measure_profile(int threads);

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The cache file of a machine profile: JSON, written to a temporary file and renamed, so that a
 // reader sees the old or the new one. A file that is damaged or of another machine is measured
-// anew. Where its folder cannot be written, a folder of the user's in $TMPDIR has it, which is said
-// by whoever measures; where that cannot be written, either, the next run measures again.
+// anew, and so is one that other work disturbed. Where its folder cannot be written, a folder of
+// the user's in $TMPDIR has it, which is said by whoever measures; where that cannot be written,
+// either, the next run measures again.
+#include <cmath>
+#include <optional>
+
 #include "backend/cpu/measure_profile.h"
 #include "io/buffered_file.h"
 #include "io/file.h"
@@ -46,26 +50,51 @@ std::string write_elsewhere(const std::string& folder, const std::string& file,
   return reason_of(error);
 }
 
-bool read_cache(const std::string& cache_file, int threads, MachineProfile& profile) {
-  return read_profile(io::read_all_if_any(cache_file, kMaxFileBytes), machine_key(threads),
-                      profile);
+std::optional<MachineProfile> read_cache(const std::string& cache_file, int threads) {
+  MachineProfile profile;
+  const std::string text = io::read_all_if_any(cache_file, kMaxFileBytes);
+  if (!read_profile(text, machine_key(threads), profile)) return std::nullopt;
+  return profile;
+}
+
+// The less disturbed of both, which counts both.
+MachineProfile better_of(const std::optional<MachineProfile>& before, MachineProfile now) {
+  if (!before) return now;
+  const int64_t measurements = before->measurements + 1;
+  if (before->waited_share < now.waited_share) now = *before;
+  now.measurements = measurements;
+  return now;
 }
 
 }  // namespace
 
 MachineProfile load_or_measure_profile(const ProfilePlace& place, int threads) {
-  MachineProfile profile;
   const std::string usual = place.folder + "/" + place.file;
-  if (!place.folder.empty() && read_cache(usual, threads, profile)) return profile;
+  std::optional<MachineProfile> kept;
+  if (!place.folder.empty()) kept = read_cache(usual, threads);
+  if (kept && !is_measured_again(*kept, threads)) return *kept;
   const std::string reason = why_not(place);
   const std::string other = io::own_temporary_folder();
   const bool reads_other = !reason.empty() && io::is_own_folder(other);
   const std::string file = reason.empty() ? usual : other + "/" + place.file;
-  if (reads_other && read_cache(file, threads, profile)) return profile;
+  if (reads_other) {
+    const std::optional<MachineProfile> own = read_cache(file, threads);
+    if (own && (!kept || own->measurements > kept->measurements)) kept = own;
+    if (kept && !is_measured_again(*kept, threads)) return *kept;
+  }
   if (place.before_measuring) place.before_measuring();
-  MachineProfile measured = measure_profile(threads);
+  const MachineProfile measured =
+      better_of(kept, place.measure ? place.measure(threads) : measure_profile(threads));
+  if (place.on_message && is_measured_again(measured, threads))
+    place.on_message("other work had the processors for " +
+                     std::to_string(std::lround(100 * measured.waited_share)) +
+                     " % of the time in which this machine's speeds were measured: seconds may be "
+                     "predicted too high, and the next start measures again");
   // Another process may have been first while this one measured: all go on with the same rates.
-  if ((reason.empty() || reads_other) && read_cache(file, threads, profile)) return profile;
+  if (reason.empty() || reads_other) {
+    const std::optional<MachineProfile> now = read_cache(file, threads);
+    if (now && (!kept || now->measurements != kept->measurements)) return *now;
+  }
   if (reason.empty()) {
     (void)write_text(file, write_profile(measured));
     return measured;

@@ -11,6 +11,7 @@
 #include "backend/cpu/machine_limits.h"
 #include "backend/cpu/measure_profile.h"
 #include "backend/cpu/rate_probes.h"
+#include "base/threads.h"
 #include "graph/builder.h"
 #include "ops/registry.h"
 
@@ -38,7 +39,8 @@ class TemporaryFolder {
 };
 
 bool rates_equal(const MachineProfile& a, const MachineProfile& b) {
-  return a.rates == b.rates && a.cache_bytes == b.cache_bytes;
+  return a.rates == b.rates && a.cache_bytes == b.cache_bytes && a.waited_share == b.waited_share &&
+         a.measurements == b.measurements;
 }
 
 // The traits of all ops: measuring leaves out what no kernel takes, so that is looked at here.
@@ -277,6 +279,8 @@ TEST(ProfileText, Reads_what_was_written_to_the_bit) {
   profile.machine = "this machine";
   profile.rates["odd"] = {0.1, 1.0 / 3.0, 1e-300, 2e-300, 0.25, 0.75};
   profile.cache_bytes = 12345;
+  profile.waited_share = 1.0 / 3.0;
+  profile.measurements = 3;
   MachineProfile read;
   ASSERT_TRUE(read_profile(write_profile(profile), "this machine", read));
   EXPECT_TRUE(rates_equal(profile, read));
@@ -292,7 +296,7 @@ TEST(ProfileText, Refuses_text_that_is_no_profile_of_this_machine) {
   EXPECT_FALSE(read_profile(good.substr(0, good.size() / 2), "this machine", read));
   EXPECT_FALSE(read_profile("[1, 2]", "this machine", read));
   const std::string head =
-      R"({"format": 16, "machine": "this machine", "cache_bytes": 1000, "rates": {)";
+      R"({"format": 17, "machine": "this machine", "cache_bytes": 1000, "waited_share": 0.25, "measurements": 1, "rates": {)";
   EXPECT_FALSE(read_profile(head + "}}", "this machine", read));
   const auto with = [&](const std::string& per_call, const std::string& more) {
     return head + R"("": {"per_call": )" + per_call +
@@ -307,8 +311,11 @@ TEST(ProfileText, Refuses_text_that_is_no_profile_of_this_machine) {
   std::string other = with("0", rest);
   other.replace(other.find("1000"), 4, "   0");
   EXPECT_FALSE(read_profile(other, "this machine", read));
+  other = with("0", rest);
+  other.replace(other.find("0.25"), 4, "1.25");
+  EXPECT_FALSE(read_profile(other, "this machine", read));
   std::string older = with("0", rest);
-  older.replace(older.find("16"), 2, "15");
+  older.replace(older.find("17"), 2, "16");
   EXPECT_FALSE(read_profile(older, "this machine", read));
 }
 
@@ -320,10 +327,20 @@ TEST(ProfileText, A_processor_is_known_by_its_model_or_by_its_maker_and_part) {
   EXPECT_EQ(processor_name(""), "unknown CPU");
 }
 
+// Other tests may run beside this one.
+MachineProfile measure_undisturbed(int threads) {
+  MachineProfile profile = measure_profile(threads);
+  EXPECT_GE(profile.waited_share, 0);
+  EXPECT_LE(profile.waited_share, 1);
+  profile.waited_share = 0;
+  return profile;
+}
+
 TEST(ProfileCache, A_good_file_is_used_and_a_damaged_one_is_measured_anew) {
   const TemporaryFolder folder("snug_profile_");
   const std::string path = folder.file("profile.json");
-  const ProfilePlace place{.folder = folder.file(""), .file = "profile.json"};
+  const ProfilePlace place{
+      .folder = folder.file(""), .file = "profile.json", .measure = measure_undisturbed};
   MachineProfile marked = default_profile();
   marked.machine = machine_key(1);
   marked.rates["mark"] = {0.5, 0.25, 0.125, 0.25, 0.1, 0.5, 0.25};
@@ -345,6 +362,51 @@ TEST(ProfileCache, A_good_file_is_used_and_a_damaged_one_is_measured_anew) {
   EXPECT_EQ(folder.files(), 1U);                                          // no temporary file stays
 }
 
+TEST(ProfileCache, What_other_work_disturbed_is_measured_again_and_the_least_disturbed_is_kept) {
+  const TemporaryFolder folder("snug_profile_");
+  const std::vector<double> shares = {0.5, 0.7, 0.2, 0.3, 0.0};
+  size_t measured = 0;
+  std::vector<std::string> said;
+  const auto load = [&] {
+    return load_or_measure_profile({.folder = folder.file(""),
+                                    .file = "profile.json",
+                                    .on_message = [&](const auto& text) { said.push_back(text); },
+                                    .measure =
+                                        [&](int threads) {
+                                          MachineProfile profile = default_profile();
+                                          profile.machine = machine_key(threads);
+                                          profile.waited_share = shares.at(measured++);
+                                          return profile;
+                                        }},
+                                   1);
+  };
+  for (const double least : {0.5, 0.5, 0.2, 0.2, 0.2}) EXPECT_EQ(load().waited_share, least);
+  EXPECT_EQ(measured, static_cast<size_t>(kMostMeasurements));
+  ASSERT_EQ(said.size(), 3U);  // not of the last
+  EXPECT_NE(said[0].find("for 50 % of the time"), std::string::npos) << said[0];
+
+  std::filesystem::remove(folder.file("profile.json"));
+  measured = 2;
+  said.clear();
+  EXPECT_EQ(load().waited_share, 0.2);
+  EXPECT_EQ(load().waited_share, 0.2);
+  EXPECT_EQ(load().waited_share, 0.0);
+  EXPECT_EQ(load().waited_share, 0.0);
+  EXPECT_EQ(measured, shares.size());
+  EXPECT_EQ(said.size(), 2U);
+}
+
+TEST(ProfileMeasurement, Threads_that_share_a_processor_have_speeds_of_their_own) {
+  const int processors = available_threads();
+  EXPECT_EQ(machine_key(processors).find(" on "), std::string::npos);
+  EXPECT_NE(machine_key(processors + 1).find(" on " + std::to_string(processors) + " processors"),
+            std::string::npos);
+  MachineProfile profile = default_profile();
+  profile.waited_share = 0.5;
+  EXPECT_TRUE(is_measured_again(profile, processors));
+  EXPECT_FALSE(is_measured_again(profile, processors + 1));
+}
+
 TEST(ProfileCache, A_place_that_cannot_be_written_is_said_and_another_is_found) {
   const TemporaryFolder folder("snug_profile_");
   const std::string before = std::getenv("TMPDIR") == nullptr ? "" : std::getenv("TMPDIR");
@@ -355,7 +417,8 @@ TEST(ProfileCache, A_place_that_cannot_be_written_is_said_and_another_is_found) 
     return load_or_measure_profile({.folder = place,
                                     .file = "profile.json",
                                     .before_measuring = [&] { ++measured; },
-                                    .on_message = [&](const auto& text) { said.push_back(text); }},
+                                    .on_message = [&](const auto& text) { said.push_back(text); },
+                                    .measure = measure_undisturbed},
                                    1);
   };
   const MachineProfile found = load("/proc/no/such/folder");

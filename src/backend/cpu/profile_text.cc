@@ -9,7 +9,7 @@
 namespace snug {
 namespace {
 
-constexpr int kFormat = 16;  // counts up with the set of measured ops too
+constexpr int kFormat = 17;  // counts up with the set of measured ops too
 struct Part {
   const char* name;
   double KernelRate::*value;
@@ -22,14 +22,16 @@ constexpr Part kParts[] = {{"per_call", &KernelRate::per_call},
                            {"saved_share", &KernelRate::saved_share},
                            {"reached_per_flop", &KernelRate::reached_per_flop}};
 
+// Seconds, and shares; no kernel is as slow as 1.
+double share_in(const io::JsonValue& parts, const char* name) {
+  const double value = parts.get_double(name);
+  if (!(value >= 0 && value <= 1)) parts.at(name).fail("is no rate and no share");
+  return value;
+}
+
 KernelRate read_rate(const io::JsonValue& parts) {
   KernelRate rate;
-  for (const Part& part : kParts) {
-    double& value = rate.*part.value;
-    value = parts.get_double(part.name);
-    // Seconds, and shares; no kernel is that slow.
-    if (!(value >= 0 && value <= 1)) parts.at(part.name).fail("is no rate");
-  }
+  for (const Part& part : kParts) rate.*part.value = share_in(parts, part.name);
   return rate;
 }
 
@@ -43,6 +45,8 @@ std::string write_profile(const MachineProfile& profile) {
   return nlohmann::json{{"format", kFormat},
                         {"machine", profile.machine},
                         {"cache_bytes", profile.cache_bytes},
+                        {"waited_share", profile.waited_share},
+                        {"measurements", profile.measurements},
                         {"rates", rates}}
              .dump(1) +
          "\n";
@@ -55,7 +59,9 @@ bool read_profile(const std::string& text, const std::string& machine, MachinePr
     if (document.get_string("machine") != machine) return false;
     MachineProfile read{.machine = machine,
                         .rates = {},
-                        .cache_bytes = document.at("cache_bytes").as_int(1, int64_t{1} << 40)};
+                        .cache_bytes = document.at("cache_bytes").as_int(1, int64_t{1} << 40),
+                        .waited_share = share_in(document, "waited_share"),
+                        .measurements = document.at("measurements").as_int(1, kMostMeasurements)};
     const io::JsonValue rates = document.at("rates");
     for (const std::string& op : rates.keys()) read.rates[op] = read_rate(rates.at(op));
     if (read.rates.count("") == 0) return false;
