@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <type_traits>
 
 #include "base/check.h"
 #include "base/threads.h"
@@ -79,13 +80,20 @@ class RowProgramKernel final : public Kernel {
   }
 
   [[nodiscard]] ErrorCode run(const Launch& launch) const noexcept override {
+    for (const Member& member : members_) {
+      const ErrorCode code = as_a_whole(
+          launch, member, [&](const Launch& whole) { return member.kernel->check(whole); });
+      if (code != ErrorCode::ok) return code;
+    }
     const int64_t grains = (grid_.rows + grain_ - 1) / grain_;
     parallel_parts_for(threads_, grains, 1, [&](int part, int64_t first, int64_t last) {
       const int64_t end = std::min(grid_.rows, last * grain_);
       for (int64_t at = first * grain_; at < end; at += piece_rows_)
         run_piece(launch, part, at, std::min(end, at + piece_rows_));
     });
-    for (const Member& member : members_) finish(launch, member);
+    for (const Member& member : members_) {
+      as_a_whole(launch, member, [&](const Launch& whole) { member.kernel->finish(whole); });
+    }
     return ErrorCode::ok;
   }
 
@@ -160,17 +168,20 @@ class RowProgramKernel final : public Kernel {
     }
   }
 
-  // What is there behind the last piece does not read what was in a buffer.
-  void finish(const Launch& launch, const Member& member) const noexcept {
+  // With all rows of the operands that are in memory: nothing else is read before the first piece
+  // and behind the last.
+  template <class Work>
+  std::invoke_result_t<Work, Launch> as_a_whole(const Launch& launch, const Member& member,
+                                                const Work& work) const noexcept {
     std::array<const std::byte*, kMostOperands> inputs{};
     std::array<std::byte*, kMostOperands> outputs{};
     for (size_t i = 0; i < member.inputs.size(); ++i)
       inputs[i] = place_of(launch, member.inputs[i], 0, 0);
     for (size_t i = 0; i < member.outputs.size(); ++i)
       outputs[i] = place_of(launch, member.outputs[i], 0, 0);
-    member.kernel->finish({.inputs = {inputs.data(), member.inputs.size()},
-                           .outputs = {outputs.data(), member.outputs.size()},
-                           .scratch = launch.scratch + member.scratch});
+    return work(Launch{.inputs = {inputs.data(), member.inputs.size()},
+                       .outputs = {outputs.data(), member.outputs.size()},
+                       .scratch = launch.scratch + member.scratch});
   }
 
   std::vector<std::unique_ptr<Kernel>> kernels_;
@@ -184,6 +195,7 @@ class RowProgramKernel final : public Kernel {
 }  // namespace
 
 ErrorCode RowKernel::run(const Launch& launch) const noexcept {
+  if (const ErrorCode code = check(launch); code != ErrorCode::ok) return code;
   const RowGrid& grid = form_.grid;
   const int64_t grain = grain_of(grid, sum_of(form_.inputs) + sum_of(form_.outputs));
   const int64_t grains = (grid.rows + grain - 1) / grain;

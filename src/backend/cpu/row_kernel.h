@@ -27,6 +27,11 @@ class RowKernel : public Kernel {
  public:
   explicit RowKernel(RowwiseForm form) : form_(std::move(form)) {}
   [[nodiscard]] const RowwiseForm& form() const { return form_; }
+  /// Before the first piece, of any kernel of a program: of the operands that are read as a whole,
+  /// whether they are valid. Where they are not, nothing is computed.
+  [[nodiscard]] virtual ErrorCode check(const Launch& /*launch*/) const noexcept {
+    return ErrorCode::ok;
+  }
   /// Pieces of one grain come in their order, on one thread.
   virtual void run_rows(const RowPiece& piece) const noexcept = 0;
   /// Behind the last piece: what is there only then.
@@ -37,35 +42,36 @@ class RowKernel : public Kernel {
   RowwiseForm form_;
 };
 
-/// A row kernel from `void run_rows(const RowPiece&)`.
-template <class RunRows>
-[[nodiscard]] std::unique_ptr<Kernel> make_row_kernel(RowwiseForm form, RunRows run_rows) {
-  class Made final : public RowKernel {
-   public:
-    Made(RowwiseForm form, RunRows run) : RowKernel(std::move(form)), run_(std::move(run)) {}
-    void run_rows(const RowPiece& piece) const noexcept override { run_(piece); }
+inline constexpr auto kNothingBehind = [](const Launch&) {};
+inline constexpr auto kAllIsValid = [](const Launch&) { return ErrorCode::ok; };
 
-   private:
-    RunRows run_;
-  };
-  return std::make_unique<Made>(std::move(form), std::move(run_rows));
-}
-/// The same, with `void finish(const Launch&)`.
-template <class RunRows, class Finish>
+/// A row kernel from `void run_rows(const RowPiece&)`, `void finish(const Launch&)` and `ErrorCode
+/// check(const Launch&)`.
+template <class RunRows, class Finish = decltype(kNothingBehind),
+          class Check = decltype(kAllIsValid)>
 [[nodiscard]] std::unique_ptr<Kernel> make_row_kernel(RowwiseForm form, RunRows run_rows,
-                                                      Finish finish) {
+                                                      Finish finish = kNothingBehind,
+                                                      Check check = kAllIsValid) {
   class Made final : public RowKernel {
    public:
-    Made(RowwiseForm form, RunRows run, Finish end)
-        : RowKernel(std::move(form)), run_(std::move(run)), finish_(std::move(end)) {}
+    Made(RowwiseForm form, RunRows run, Finish end, Check check)
+        : RowKernel(std::move(form)),
+          run_(std::move(run)),
+          finish_(std::move(end)),
+          check_(std::move(check)) {}
+    [[nodiscard]] ErrorCode check(const Launch& launch) const noexcept override {
+      return check_(launch);
+    }
     void run_rows(const RowPiece& piece) const noexcept override { run_(piece); }
     void finish(const Launch& launch) const noexcept override { finish_(launch); }
 
    private:
     RunRows run_;
     Finish finish_;
+    Check check_;
   };
-  return std::make_unique<Made>(std::move(form), std::move(run_rows), std::move(finish));
+  return std::make_unique<Made>(std::move(form), std::move(run_rows), std::move(finish),
+                                std::move(check));
 }
 
 /// `kernels`: of `nodes`, all of them row kernels.

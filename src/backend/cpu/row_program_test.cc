@@ -78,6 +78,63 @@ std::vector<OneKernel> cases() {
   return all;
 }
 
+// Below `below`, and now and then what a loss ignores.
+std::vector<double> labels_below(int64_t below, int64_t count, double ignored) {
+  std::vector<double> labels;
+  for (int64_t i = 0; i < count; ++i)
+    labels.push_back(i % 9 == 4 ? ignored : static_cast<double>(i * 7 % below));
+  return labels;
+}
+
+std::vector<double> every_third(int64_t count, double value, double third) {
+  std::vector<double> values;
+  for (int64_t i = 0; i < count; ++i) values.push_back(i % 3 == 2 ? third : value);
+  return values;
+}
+
+// Ops that are computed in f32 alone, but for what they write.
+std::vector<OneKernel> cases_in_f32() {
+  constexpr int64_t kRows = 650;
+  const TensorType ids = {DType::i32, {kRows}};
+  const TensorType of_rows = {DType::f32, {kRows}};
+  const TensorType number = {DType::f32, {}};
+  std::vector<OneKernel> all;
+  for (const int64_t columns : {int64_t{96}, int64_t{37}}) {
+    const Shape x = {5, 130, columns};
+    all.push_back(OneKernel("softmax").add_normal(x));
+    all.push_back(OneKernel("softmax_grad").add_normal(x).add_normal(x));
+    for (const Shape& mask : {Shape{5, 1, columns}, Shape{130, 1}, x}) {
+      OneKernel masked("masked_softmax");
+      masked.add_normal(x);
+      const TensorType type = {DType::boolean, mask};
+      all.push_back(masked.add(type, every_third(element_count(type), 1, 0)));
+    }
+    for (const char* op : {"softmax_cross_entropy", "softmax_cross_entropy_grad"}) {
+      const bool is_grad = std::string(op).ends_with("_grad");
+      for (const Attrs& attrs :
+           {Attrs(), Attrs({{"label_smoothing", 0.1}}), Attrs({{"focal_gamma", 2.0}})}) {
+        OneKernel loss(op, attrs);
+        loss.add_normal({kRows, columns}).add(ids, labels_below(columns, kRows, -100));
+        loss.add(of_rows, every_third(kRows, 1.5, 0)).add(number, {0.01});
+        if (is_grad) loss.add(of_rows, std::vector<double>(kRows, 5.0)).add(number, {2});
+        all.push_back(loss);
+      }
+    }
+    for (const char* op : {"mean_squared_error", "smooth_l1", "binary_cross_entropy"}) {
+      for (const bool is_grad : {false, true}) {
+        OneKernel loss(std::string(op) + (is_grad ? "_grad" : ""));
+        loss.add_normal({kRows, columns}).add_normal({kRows, columns}, 0.1);
+        loss.add(of_rows, every_third(kRows, 0.5, 0)).add(number, {0.01});
+        if (is_grad) loss.add(number, {2});
+        all.push_back(loss);
+      }
+    }
+    all.push_back(
+        OneKernel("embedding").add_normal({40, columns}).add(ids, labels_below(40, kRows, 39)));
+  }
+  return all;
+}
+
 std::string name_of(const OneKernel& one) {
   return one.op + " of " + to_string(one.types[0]) +
          (one.types.size() > 1 ? " and " + to_string(one.types[1]) : "");
@@ -150,6 +207,18 @@ TEST(Row_kernels, have_the_same_bits_in_pieces_of_any_size) {
   });
 }
 
+TEST(Row_kernels, in_f32_have_the_same_bits_in_pieces_of_any_size) {
+  for_each_target([](const std::string& target) {
+    uint32_t seed = 1;
+    for (const OneKernel& one : cases_in_f32()) {
+      const auto want = run_on_cpu_to_bytes(one, 1);
+      ASSERT_FALSE(want.empty()) << target << " " << name_of(one);
+      EXPECT_TRUE(run_in_pieces(one, ++seed) == want) << target << " " << name_of(one);
+      EXPECT_TRUE(run_on_cpu_to_bytes(one, 3) == want) << target << " " << name_of(one);
+    }
+  });
+}
+
 // Nodes that read what the ones before them made: operand i of the program is an input, a value
 // that is kept or one that is not.
 class Chain {
@@ -162,6 +231,8 @@ class Chain {
     std::vector<double> values(static_cast<size_t>(element_count(type)));
     for (double& value : values) value = random.normal();
     if (type.dtype == DType::i64) values = {11, 5, 40};
+    if (type.dtype == DType::i32) values = labels_below(30, element_count(type), 0);
+    if (type.dtype == DType::boolean) values = every_third(element_count(type), 1, 0);
     values_.push_back({type, RowOperand::Place::input, encode(type, values)});
     return static_cast<int32_t>(values_.size()) - 1;
   }
@@ -193,7 +264,7 @@ class Chain {
     }
     return kept();
   }
-  [[nodiscard]] std::vector<std::vector<std::byte>> together() {
+  [[nodiscard]] std::vector<std::vector<std::byte>> together(ErrorCode want = ErrorCode::ok) {
     std::vector<int32_t> numbers;  // by value, among those of its place
     std::map<RowOperand::Place, int32_t> counts;
     std::vector<const std::byte*> inputs;
@@ -229,8 +300,7 @@ class Chain {
     }
     // What lies behind the scratch stays.
     const Bytes scratch(scratch_bytes + 64);
-    EXPECT_EQ(backend_->create_row_program(nodes)->run({inputs, outputs, scratch.data()}),
-              ErrorCode::ok);
+    EXPECT_EQ(backend_->create_row_program(nodes)->run({inputs, outputs, scratch.data()}), want);
     EXPECT_TRUE(std::all_of(scratch.data() + scratch_bytes, scratch.data() + scratch_bytes + 64,
                             [](std::byte each) { return each == std::byte{0xFF}; }));
     return kept();
@@ -294,6 +364,66 @@ TEST(Row_programs, have_the_bits_of_their_nodes) {
       }
     }
   });
+}
+
+// Scores of an attention of a network's own: scaled, masked, dropped out, with a gradient.
+void build_scores(Chain& chain, const Shape& shape) {
+  const int32_t x = chain.input({DType::f32, shape}, 1);
+  const int32_t mask = chain.input({DType::boolean, {shape[0], 1, shape.back()}}, 2);
+  const int32_t rng = chain.input({DType::i64, {3}}, 3);
+  const int32_t dy = chain.input({DType::f32, shape}, 4);
+  const Attrs drop = {{"rate", 0.1}, {"ordinal", int64_t{2}}};
+  const int32_t scaled = chain.op("mul", {x, x}, {false})[0];
+  const int32_t y = chain.op("masked_softmax", {scaled, mask}, {true})[0];
+  chain.op("dropout", {y, rng}, {true}, drop);
+  const int32_t d = chain.op("dropout", {dy, rng}, {false}, drop)[0];
+  const int32_t dx = chain.op("softmax_grad", {y, d}, {false})[0];
+  chain.op("mul", {dx, x}, {true});
+}
+
+// From rows of a table to the gradient of a loss over them.
+void build_loss(Chain& chain, int64_t rows, int64_t classes) {
+  const int32_t table = chain.input({DType::f32, {40, classes}}, 1);
+  const int32_t ids = chain.input({DType::i32, {rows}}, 2);
+  const int32_t bias = chain.input({DType::f32, {classes}}, 3);
+  const int32_t weights = chain.input({DType::f32, {rows}}, 4);
+  const int32_t inv_total = chain.input({DType::f32, {}}, 5);
+  const int32_t dloss = chain.input({DType::f32, {}}, 6);
+  const int32_t found = chain.op("embedding", {table, ids}, {false})[0];
+  const int32_t logits = chain.op("add", {found, bias}, {false})[0];
+  const auto loss =
+      chain.op("softmax_cross_entropy", {logits, ids, weights, inv_total}, {true, false});
+  const int32_t d = chain.op("softmax_cross_entropy_grad",
+                             {logits, ids, weights, inv_total, loss[1], dloss}, {true})[0];
+  chain.op("reduce_sum", {d}, {true}, {{"axes", std::vector<int64_t>{0}}});
+}
+
+TEST(Row_programs, of_softmax_losses_and_tables_have_the_bits_of_their_nodes) {
+  for_each_target([](const std::string& target) {
+    for (const int threads : {1, 2, 3}) {
+      for (const int64_t columns : {48, 37}) {
+        Chain scores(threads);
+        build_scores(scores, {8, 96, columns});
+        EXPECT_TRUE(scores.apart() == scores.together()) << target << ", " << threads;
+        Chain loss(threads);
+        build_loss(loss, 512, columns);
+        EXPECT_TRUE(loss.apart() == loss.together()) << target << ", " << threads;
+      }
+    }
+  });
+}
+
+TEST(Row_programs, write_nothing_where_an_id_is_beyond_its_table) {
+  Chain chain(2);
+  const int32_t x = chain.input({DType::f32, {512, 20}}, 1);
+  const int32_t labels = chain.input({DType::i32, {512}}, 2);  // up to 29
+  const int32_t weights = chain.input({DType::f32, {512}}, 3);
+  const int32_t inv_total = chain.input({DType::f32, {}}, 4);
+  const int32_t logits = chain.op("tanh", {x}, {true})[0];
+  chain.op("softmax_cross_entropy", {logits, labels, weights, inv_total}, {true, true});
+  for (const auto& bytes : chain.together(ErrorCode::bad_data)) {
+    EXPECT_TRUE(std::ranges::all_of(bytes, [](std::byte each) { return each == std::byte{0xFF}; }));
+  }
 }
 
 RowwiseForm form(int64_t rows, std::vector<int64_t> inputs, std::vector<int64_t> outputs,

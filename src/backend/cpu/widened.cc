@@ -107,6 +107,7 @@ KernelChoice select_widened(const Backend& backend, const NodeSpec& spec, const 
   KernelChoice choice = backend.select(wide);
   choice.kernel += " on f32 copies";
   choice.fused = {};  // each has copies of its own
+  choice.row_form = {};
   for_each_copy(backend, spec, wide, [&](bool, size_t, const NodeSpec& cast, int64_t bytes) {
     const KernelChoice conversion = backend.select(cast);
     choice.scratch_bytes += bytes;

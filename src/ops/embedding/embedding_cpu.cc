@@ -6,29 +6,43 @@
 #include <algorithm>
 
 #include "backend/cpu/kernel.h"
+#include "backend/cpu/row_kernel.h"
 #include "base/half.h"
 
 namespace snug {
 namespace {
 
+Lookup lookup_of(const NodeSpec& spec) {
+  const Shape& table = spec.inputs[0].shape;
+  return {.rows = table[0], .width = table[1], .count = element_count(spec.inputs[1])};
+}
+
+// The ids are read as a whole: they are checked before anything is written.
+RowwiseForm gather_form(const NodeSpec& spec, const CpuContext& context) {
+  const Lookup lookup = lookup_of(spec);
+  const int64_t bytes = lookup.width * element_bytes(spec.outputs[0].dtype);
+  return {.grid = {.rows = bytes == 0 ? 0 : lookup.count},
+          .inputs = {0, 0},
+          .outputs = {bytes},
+          .threads = context.threads};
+}
+
 template <class Row>
 std::unique_ptr<Kernel> create_gather(const NodeSpec& spec, const CpuContext& context) {
-  const Shape& table = spec.inputs[0].shape;
-  const Lookup lookup{.rows = table[0], .width = table[1], .count = element_count(spec.inputs[1])};
-  return make_kernel([lookup, threads = context.threads](const Launch& launch) {
-    const float* src = input<float>(launch, 0);
-    const auto* ids = input<int32_t>(launch, 1);
-    auto* dst = output<Row>(launch);
-    if (!ids_are_valid(lookup, ids)) return ErrorCode::bad_data;
-    const int64_t grain = 1 + kWorthAThreadElements / (lookup.width + 1);
-    parallel_for(threads, lookup.count, grain, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        const float* from = src + ids[i] * lookup.width;
-        std::transform(from, from + lookup.width, dst + i * lookup.width, from_f32<Row>);
-      }
-    });
-    return ErrorCode::ok;
-  });
+  const Lookup lookup = lookup_of(spec);
+  const auto run_rows = [lookup](const RowPiece& piece) {
+    const auto* src = reinterpret_cast<const float*>(piece.inputs[0]);
+    const auto* ids = reinterpret_cast<const int32_t*>(piece.inputs[1]) + piece.begin;
+    auto* dst = reinterpret_cast<Row*>(piece.outputs[0]);
+    for (int64_t i = 0; i < piece.rows(); ++i) {
+      const float* from = src + ids[i] * lookup.width;
+      std::transform(from, from + lookup.width, dst + i * lookup.width, from_f32<Row>);
+    }
+  };
+  const auto check_ids = [lookup](const Launch& launch) {
+    return ids_are_valid(lookup, input<int32_t>(launch, 1)) ? ErrorCode::ok : ErrorCode::bad_data;
+  };
+  return make_row_kernel(gather_form(spec, context), run_rows, kNothingBehind, check_ids);
 }
 
 // dst[row_of(i), :] += dy[i, :] for i = 0, 1, ...
@@ -137,11 +151,12 @@ ErrorCode number_rows_of_sum(const Lookup& lookup, int64_t rows, const Launch& l
 
 std::span<const CpuKernelDef> embedding_cpu_kernels() {
   static const CpuKernelDef kernels[] = {
-      {"embedding", "plain:embedding", "f32 i32 -> f32", always, no_scratch, create_gather<float>},
+      {"embedding", "plain:embedding", "f32 i32 -> f32", always, no_scratch, create_gather<float>,
+       "", nullptr, gather_form},
       {"embedding", "plain:embedding_bf16", "f32 i32 -> bf16", always, no_scratch,
-       create_gather<Bf16>},
-      {"embedding", "plain:embedding_f16", "f32 i32 -> f16", always, no_scratch,
-       create_gather<F16>},
+       create_gather<Bf16>, "", nullptr, gather_form},
+      {"embedding", "plain:embedding_f16", "f32 i32 -> f16", always, no_scratch, create_gather<F16>,
+       "", nullptr, gather_form},
       {"embedding_grad", "plain:embedding_grad", "i32 f32 -> f32", always, no_scratch,
        create_grad<float>},
       {"embedding_grad", "plain:embedding_grad_bf16", "i32 bf16 -> f32", always, no_scratch,

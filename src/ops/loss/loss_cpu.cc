@@ -97,7 +97,7 @@ HWY_AFTER_NAMESPACE();
 #include <algorithm>
 
 #include "backend/cpu/kernel.h"
-#include "base/threads.h"
+#include "backend/cpu/row_kernel.h"
 
 namespace snug {
 namespace {
@@ -107,7 +107,7 @@ HWY_EXPORT(cross_entropy_grad_row);
 HWY_EXPORT(squared_distance_row);
 HWY_EXPORT(scaled_difference_row);
 
-constexpr int64_t kWorthAThreadElements = 4096;
+constexpr auto kFloatBytes = static_cast<int64_t>(sizeof(float));
 
 struct Classes {
   int64_t rows = 0;
@@ -125,9 +125,6 @@ struct Classes {
   }
   [[nodiscard]] bool counts(int32_t label, float weight) const {
     return label != ignore_index && weight != 0;
-  }
-  [[nodiscard]] int64_t grain() const {
-    return std::max<int64_t>(1, kWorthAThreadElements / classes);
   }
 };
 
@@ -159,39 +156,66 @@ double sum_in_order(const double* terms, int64_t n) {
   return total;
 }
 
+// Labels are read as a whole: they are checked before anything is written.
+RowwiseForm classes_form(const NodeSpec& spec, const CpuContext& context) {
+  const Classes c = classes_of(spec);
+  return {.grid = {.rows = c.rows},
+          .inputs = {c.classes * kFloatBytes, 0, kFloatBytes, 0},
+          .outputs = {0, kFloatBytes},
+          .scratch_bytes = row_scratch(spec, context),
+          .threads = context.threads};
+}
+RowwiseForm classes_grad_form(const NodeSpec& spec, const CpuContext& context) {
+  const Classes c = classes_of(spec);
+  return {.grid = {.rows = c.rows},
+          .inputs = {c.classes * kFloatBytes, 0, kFloatBytes, 0, kFloatBytes, 0},
+          .outputs = {c.classes * kFloatBytes},
+          .threads = context.threads};
+}
+
+auto check_labels(const Classes& c) {
+  return [c](const Launch& launch) {
+    return c.are_valid(input<int32_t>(launch, 1)) ? ErrorCode::ok : ErrorCode::bad_data;
+  };
+}
+
+// The loss is the rows' shares in scratch, in order.
+auto sum_of_rows(int64_t rows) {
+  return [rows](const Launch& launch) {
+    const double inv_total = *input<float>(launch, 3);
+    *output<float>(launch, 0) =
+        static_cast<float>(inv_total * sum_in_order(scratch_at<double>(launch), rows));
+  };
+}
+
 std::unique_ptr<Kernel> create_cross_entropy(const NodeSpec& spec, const CpuContext& context) {
   const Classes c = classes_of(spec);
   const auto row_fn = HWY_DYNAMIC_DISPATCH(log_sum_exp_row);
-  return make_kernel([=, threads = context.threads](const Launch& launch) {
-    const float* logits = input<float>(launch, 0);
-    const auto* labels = input<int32_t>(launch, 1);
-    const float* weights = input<float>(launch, 2);
-    auto* lse = output<float>(launch, 1);
-    auto* terms = scratch_at<double>(launch);
-    if (!c.are_valid(labels)) return ErrorCode::bad_data;
-    parallel_for(threads, c.rows, c.grain(), [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) {
-        const float* z = logits + row * c.classes;
-        float top = 0;
-        double above = 0;
-        double distances = 0;
-        row_fn(z, c.classes, c.smoothing > 0, &top, &above, &distances);
-        lse[row] = static_cast<float>(top + above);
-        terms[row] = 0;
-        if (!c.counts(labels[row], weights[row])) continue;
-        const double at_label = (static_cast<double>(top) - z[labels[row]]) + above;
-        if (c.gamma > 0) {
-          terms[row] = weights[row] * focal(at_label, c.gamma);
-          continue;
-        }
-        const double everywhere = above + distances / static_cast<double>(c.classes);
-        terms[row] = weights[row] * ((1 - c.smoothing) * at_label + c.smoothing * everywhere);
+  const auto run_rows = [=](const RowPiece& piece) {
+    const auto* z = reinterpret_cast<const float*>(piece.inputs[0]);
+    const auto* labels = reinterpret_cast<const int32_t*>(piece.inputs[1]) + piece.begin;
+    const auto* weights = reinterpret_cast<const float*>(piece.inputs[2]);
+    auto* lse = reinterpret_cast<float*>(piece.outputs[1]);
+    auto* terms = reinterpret_cast<double*>(piece.scratch) + piece.begin;
+    for (int64_t row = 0; row < piece.rows(); ++row, z += c.classes) {
+      float top = 0;
+      double above = 0;
+      double distances = 0;
+      row_fn(z, c.classes, c.smoothing > 0, &top, &above, &distances);
+      lse[row] = static_cast<float>(top + above);
+      terms[row] = 0;
+      if (!c.counts(labels[row], weights[row])) continue;
+      const double at_label = (static_cast<double>(top) - z[labels[row]]) + above;
+      if (c.gamma > 0) {
+        terms[row] = weights[row] * focal(at_label, c.gamma);
+        continue;
       }
-    });
-    const double inv_total = *input<float>(launch, 3);
-    *output<float>(launch, 0) = static_cast<float>(inv_total * sum_in_order(terms, c.rows));
-    return ErrorCode::ok;
-  });
+      const double everywhere = above + distances / static_cast<double>(c.classes);
+      terms[row] = weights[row] * ((1 - c.smoothing) * at_label + c.smoothing * everywhere);
+    }
+  };
+  return make_row_kernel(classes_form(spec, context), run_rows, sum_of_rows(c.rows),
+                         check_labels(c));
 }
 
 std::unique_ptr<Kernel> create_cross_entropy_grad(const NodeSpec& spec, const CpuContext& context) {
@@ -200,45 +224,41 @@ std::unique_ptr<Kernel> create_cross_entropy_grad(const NodeSpec& spec, const Cp
   const auto loss_fn = HWY_DYNAMIC_DISPATCH(log_sum_exp_row);
   const auto smoothing = static_cast<float>(c.smoothing);
   const auto uniform = static_cast<float>(c.smoothing / static_cast<double>(c.classes));
-  return make_kernel([=, threads = context.threads](const Launch& launch) {
-    const float* logits = input<float>(launch, 0);
-    const auto* labels = input<int32_t>(launch, 1);
-    const float* weights = input<float>(launch, 2);
-    const float* lse = input<float>(launch, 4);
-    const double scale = static_cast<double>(*input<float>(launch, 3)) * *input<float>(launch, 5);
-    auto* dlogits = output<float>(launch);
-    if (!c.are_valid(labels)) return ErrorCode::bad_data;
-    parallel_for(threads, c.rows, c.grain(), [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) {
-        float* dz = dlogits + row * c.classes;
-        if (!c.counts(labels[row], weights[row])) {
-          std::fill_n(dz, c.classes, 0.0F);
-          continue;
-        }
-        const float* z = logits + row * c.classes;
-        double factor = scale * weights[row];
-        if (c.gamma > 0) {  // lse has too few digits for the loss of a confident row
-          float top = 0;
-          double above = 0;
-          double distances = 0;
-          loss_fn(z, c.classes, false, &top, &above, &distances);
-          factor *= focal_slope((static_cast<double>(top) - z[labels[row]]) + above, c.gamma);
-        }
-        row_fn(z, lse[row], labels[row], static_cast<float>(factor), uniform, smoothing, dz,
-               c.classes);
+  const auto run_rows = [=](const RowPiece& piece) {
+    const auto* logits = reinterpret_cast<const float*>(piece.inputs[0]);
+    const auto* labels = reinterpret_cast<const int32_t*>(piece.inputs[1]) + piece.begin;
+    const auto* weights = reinterpret_cast<const float*>(piece.inputs[2]);
+    const auto* lse = reinterpret_cast<const float*>(piece.inputs[4]);
+    const double scale = static_cast<double>(*reinterpret_cast<const float*>(piece.inputs[3])) *
+                         *reinterpret_cast<const float*>(piece.inputs[5]);
+    auto* dlogits = reinterpret_cast<float*>(piece.outputs[0]);
+    for (int64_t row = 0; row < piece.rows(); ++row) {
+      float* dz = dlogits + row * c.classes;
+      if (!c.counts(labels[row], weights[row])) {
+        std::fill_n(dz, c.classes, 0.0F);
+        continue;
       }
-    });
-    return ErrorCode::ok;
-  });
+      const float* z = logits + row * c.classes;
+      double factor = scale * weights[row];
+      if (c.gamma > 0) {  // lse has too few digits for the loss of a confident row
+        float top = 0;
+        double above = 0;
+        double distances = 0;
+        loss_fn(z, c.classes, false, &top, &above, &distances);
+        factor *= focal_slope((static_cast<double>(top) - z[labels[row]]) + above, c.gamma);
+      }
+      row_fn(z, lse[row], labels[row], static_cast<float>(factor), uniform, smoothing, dz,
+             c.classes);
+    }
+  };
+  return make_row_kernel(classes_grad_form(spec, context), run_rows, kNothingBehind,
+                         check_labels(c));
 }
 
 // (rows, elements of a row).
 struct Targets {
   int64_t rows = 0;
   int64_t row_size = 0;
-  [[nodiscard]] int64_t grain() const {
-    return std::max<int64_t>(1, kWorthAThreadElements / std::max<int64_t>(1, row_size));
-  }
 };
 
 Targets targets_of(const NodeSpec& spec) {
@@ -246,29 +266,42 @@ Targets targets_of(const NodeSpec& spec) {
   return {.rows = rows, .row_size = rows == 0 ? 0 : element_count(spec.inputs[0]) / rows};
 }
 
+RowwiseForm targets_form(const NodeSpec& spec, const CpuContext& context) {
+  const Targets t = targets_of(spec);
+  return {.grid = {.rows = t.rows},
+          .inputs = {t.row_size * kFloatBytes, t.row_size * kFloatBytes, kFloatBytes, 0},
+          .outputs = {0},
+          .scratch_bytes = row_scratch(spec, context),
+          .threads = context.threads};
+}
+RowwiseForm targets_grad_form(const NodeSpec& spec, const CpuContext& context) {
+  const Targets t = targets_of(spec);
+  const int64_t bytes = t.row_size * kFloatBytes;
+  return {.grid = {.rows = bytes == 0 ? 0 : t.rows},
+          .inputs = {bytes, bytes, kFloatBytes, 0, 0},
+          .outputs = {bytes},
+          .threads = context.threads};
+}
+
 /// The mean over a row of `sum(pred, target, n)`, weighted, summed over the rows.
 template <class RowSum>
 std::unique_ptr<Kernel> make_targets_loss(const NodeSpec& spec, const CpuContext& context,
                                           RowSum sum) {
   const Targets t = targets_of(spec);
-  return make_kernel([=, threads = context.threads](const Launch& launch) {
-    const float* pred = input<float>(launch, 0);
-    const float* target = input<float>(launch, 1);
-    const float* weights = input<float>(launch, 2);
-    auto* terms = scratch_at<double>(launch);
-    parallel_for(threads, t.rows, t.grain(), [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) {
-        terms[row] = 0;
-        if (weights[row] == 0 || t.row_size == 0) continue;
-        const int64_t at = row * t.row_size;
-        terms[row] = weights[row] * sum(pred + at, target + at, t.row_size) /
-                     static_cast<double>(t.row_size);
-      }
-    });
-    const double inv_total = *input<float>(launch, 3);
-    *output<float>(launch) = static_cast<float>(inv_total * sum_in_order(terms, t.rows));
-    return ErrorCode::ok;
-  });
+  const auto run_rows = [=](const RowPiece& piece) {
+    const auto* pred = reinterpret_cast<const float*>(piece.inputs[0]);
+    const auto* target = reinterpret_cast<const float*>(piece.inputs[1]);
+    const auto* weights = reinterpret_cast<const float*>(piece.inputs[2]);
+    auto* terms = reinterpret_cast<double*>(piece.scratch) + piece.begin;
+    for (int64_t row = 0; row < piece.rows(); ++row) {
+      terms[row] = 0;
+      if (weights[row] == 0 || t.row_size == 0) continue;
+      const int64_t at = row * t.row_size;
+      terms[row] =
+          weights[row] * sum(pred + at, target + at, t.row_size) / static_cast<double>(t.row_size);
+    }
+  };
+  return make_row_kernel(targets_form(spec, context), run_rows, sum_of_rows(t.rows));
 }
 
 /// `row(pred, target, factor, dpred, n)` writes factor times the slopes of its elements.
@@ -276,25 +309,22 @@ template <class Row>
 std::unique_ptr<Kernel> make_targets_grad(const NodeSpec& spec, const CpuContext& context,
                                           Row row_fn) {
   const Targets t = targets_of(spec);
-  return make_kernel([=, threads = context.threads](const Launch& launch) {
-    const float* pred = input<float>(launch, 0);
-    const float* target = input<float>(launch, 1);
-    const float* weights = input<float>(launch, 2);
-    auto* dpred = output<float>(launch);
-    if (t.row_size == 0) return ErrorCode::ok;
-    const double scale = static_cast<double>(*input<float>(launch, 3)) * *input<float>(launch, 4) /
+  return make_row_kernel(targets_grad_form(spec, context), [=](const RowPiece& piece) {
+    const auto* pred = reinterpret_cast<const float*>(piece.inputs[0]);
+    const auto* target = reinterpret_cast<const float*>(piece.inputs[1]);
+    const auto* weights = reinterpret_cast<const float*>(piece.inputs[2]);
+    auto* dpred = reinterpret_cast<float*>(piece.outputs[0]);
+    const double scale = static_cast<double>(*reinterpret_cast<const float*>(piece.inputs[3])) *
+                         *reinterpret_cast<const float*>(piece.inputs[4]) /
                          static_cast<double>(t.row_size);
-    parallel_for(threads, t.rows, t.grain(), [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) {
-        const int64_t at = row * t.row_size;
-        if (weights[row] == 0) {
-          std::fill_n(dpred + at, t.row_size, 0.0F);
-        } else {
-          row_fn(pred + at, target + at, scale * weights[row], dpred + at, t.row_size);
-        }
+    for (int64_t row = 0; row < piece.rows(); ++row) {
+      const int64_t at = row * t.row_size;
+      if (weights[row] == 0) {
+        std::fill_n(dpred + at, t.row_size, 0.0F);
+      } else {
+        row_fn(pred + at, target + at, scale * weights[row], dpred + at, t.row_size);
       }
-    });
-    return ErrorCode::ok;
+    }
   });
 }
 
@@ -372,21 +402,22 @@ std::unique_ptr<Kernel> create_targets_grad(const NodeSpec& spec, const CpuConte
 std::span<const CpuKernelDef> loss_cpu_kernels() {
   static const CpuKernelDef kernels[] = {
       {"softmax_cross_entropy", "simd:softmax_cross_entropy", "f32 i32 f32 f32 -> f32 f32", always,
-       row_scratch, create_cross_entropy},
+       row_scratch, create_cross_entropy, "", nullptr, classes_form},
       {"softmax_cross_entropy_grad", "simd:softmax_cross_entropy_grad",
-       "f32 i32 f32 f32 f32 f32 -> f32", always, no_scratch, create_cross_entropy_grad},
+       "f32 i32 f32 f32 f32 f32 -> f32", always, no_scratch, create_cross_entropy_grad, "", nullptr,
+       classes_grad_form},
       {"mean_squared_error", "simd:mean_squared_error", "f32 f32 f32 f32 -> f32", always,
-       row_scratch, create_squared},
+       row_scratch, create_squared, "", nullptr, targets_form},
       {"mean_squared_error_grad", "simd:mean_squared_error_grad", "f32 f32 f32 f32 f32 -> f32",
-       always, no_scratch, create_squared_grad},
+       always, no_scratch, create_squared_grad, "", nullptr, targets_grad_form},
       {"smooth_l1", "plain:smooth_l1", "f32 f32 f32 f32 -> f32", always, row_scratch,
-       create_targets<SmoothL1>},
+       create_targets<SmoothL1>, "", nullptr, targets_form},
       {"smooth_l1_grad", "plain:smooth_l1_grad", "f32 f32 f32 f32 f32 -> f32", always, no_scratch,
-       create_targets_grad<SmoothL1>},
+       create_targets_grad<SmoothL1>, "", nullptr, targets_grad_form},
       {"binary_cross_entropy", "plain:binary_cross_entropy", "f32 f32 f32 f32 -> f32", always,
-       row_scratch, create_targets<Binary>},
+       row_scratch, create_targets<Binary>, "", nullptr, targets_form},
       {"binary_cross_entropy_grad", "plain:binary_cross_entropy_grad", "f32 f32 f32 f32 f32 -> f32",
-       always, no_scratch, create_targets_grad<Binary>},
+       always, no_scratch, create_targets_grad<Binary>, "", nullptr, targets_grad_form},
   };
   return kernels;
 }

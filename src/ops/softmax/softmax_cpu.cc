@@ -92,6 +92,7 @@ HWY_AFTER_NAMESPACE();
 #include <vector>
 
 #include "backend/cpu/kernel.h"
+#include "backend/cpu/row_kernel.h"
 #include "base/threads.h"
 
 namespace snug {
@@ -105,6 +106,9 @@ HWY_EXPORT(softmax_grad_columns);
 HWY_EXPORT(softmax_lanes);
 
 constexpr int64_t kWorthAThreadElements = 4096;
+
+bool is_masked(const NodeSpec& spec) { return *spec.op->name == "masked_softmax"; }
+int64_t axis_of(const NodeSpec& spec) { return is_masked(spec) ? -1 : spec.attrs.int64("axis"); }
 
 // The rows along one axis: (outer, count, stride).
 struct AxisRows {
@@ -123,58 +127,78 @@ AxisRows rows_of(const NodeSpec& spec, int64_t axis) {
   return rows;
 }
 
-// Calls body(offset, count) for every contiguous row (count -1), or for every group of neighbouring
-// rows: whole vectors (count -1) and tails.
+// Calls body(offset, count) for every group of neighbouring rows: whole vectors (count -1) and
+// tails.
 template <class Body>
-void for_each_row(int threads, const AxisRows& rows, int64_t lanes, const Body& body) {
+void for_each_group(int threads, const AxisRows& rows, int64_t lanes, const Body& body) {
   if (rows.outer * rows.count * rows.stride == 0) return;
-  const int64_t groups = rows.stride == 1 ? 1 : (rows.stride + lanes - 1) / lanes;
-  const int64_t group_size = rows.count * (rows.stride == 1 ? 1 : lanes);
-  const int64_t grain = std::max<int64_t>(1, kWorthAThreadElements / group_size);
+  const int64_t groups = (rows.stride + lanes - 1) / lanes;
+  const int64_t grain = std::max<int64_t>(1, kWorthAThreadElements / (rows.count * lanes));
   parallel_for(threads, rows.outer * groups, grain, [&](int64_t begin, int64_t end) {
     for (int64_t unit = begin; unit < end; ++unit) {
       const int64_t first = unit % groups * lanes;
-      const int64_t offset =
-          unit / groups * rows.count * rows.stride + (rows.stride == 1 ? 0 : first);
-      body(offset, first + lanes <= rows.stride ? -1 : rows.stride - first);
+      body(unit / groups * rows.count * rows.stride + first,
+           first + lanes <= rows.stride ? -1 : rows.stride - first);
     }
   });
 }
 
+// A row is one along the last axis; along another axis none is contiguous. A mask is read as a
+// whole.
+RowwiseForm row_form(const NodeSpec& spec, const CpuContext& context) {
+  const AxisRows rows = rows_of(spec, axis_of(spec));
+  if (rows.stride != 1) return {};
+  const int64_t bytes = rows.count * element_bytes(DType::f32);
+  RowwiseForm form{.grid = {.rows = bytes == 0 ? 0 : rows.outer},
+                   .inputs = {bytes},
+                   .outputs = {bytes},
+                   .threads = context.threads};
+  if (spec.inputs.size() > 1) form.inputs.push_back(is_masked(spec) ? 0 : bytes);
+  return form;
+}
+
 std::unique_ptr<Kernel> create_softmax(const NodeSpec& spec, const CpuContext& context) {
-  const AxisRows rows = rows_of(spec, spec.attrs.int64("axis"));
-  const auto row_fn = HWY_DYNAMIC_DISPATCH(softmax_row);
+  const AxisRows rows = rows_of(spec, axis_of(spec));
+  if (const RowwiseForm form = row_form(spec, context); form.is_given()) {
+    return make_row_kernel(
+        form, [row_fn = HWY_DYNAMIC_DISPATCH(softmax_row), n = rows.count](const RowPiece& piece) {
+          const auto* x = reinterpret_cast<const float*>(piece.inputs[0]);
+          auto* y = reinterpret_cast<float*>(piece.outputs[0]);
+          for (int64_t row = 0; row < piece.rows(); ++row) row_fn(x + row * n, y + row * n, n);
+        });
+  }
   const auto columns_fn = HWY_DYNAMIC_DISPATCH(softmax_columns);
   const int64_t lanes = HWY_DYNAMIC_DISPATCH(softmax_lanes)();
   return make_kernel([=, threads = context.threads](const Launch& launch) {
     const float* x = input<float>(launch, 0);
     auto* y = output<float>(launch);
-    for_each_row(threads, rows, lanes, [&](int64_t offset, int64_t count) {
-      if (rows.stride == 1) {
-        row_fn(x + offset, y + offset, rows.count);
-      } else {
-        columns_fn(x + offset, y + offset, rows.count, rows.stride, count);
-      }
+    for_each_group(threads, rows, lanes, [&](int64_t offset, int64_t count) {
+      columns_fn(x + offset, y + offset, rows.count, rows.stride, count);
     });
     return ErrorCode::ok;
   });
 }
 
 std::unique_ptr<Kernel> create_grad(const NodeSpec& spec, const CpuContext& context) {
-  const AxisRows rows = rows_of(spec, spec.attrs.int64("axis"));
-  const auto row_fn = HWY_DYNAMIC_DISPATCH(softmax_grad_row);
+  const AxisRows rows = rows_of(spec, axis_of(spec));
+  if (const RowwiseForm form = row_form(spec, context); form.is_given()) {
+    return make_row_kernel(form, [row_fn = HWY_DYNAMIC_DISPATCH(softmax_grad_row),
+                                  n = rows.count](const RowPiece& piece) {
+      const auto* y = reinterpret_cast<const float*>(piece.inputs[0]);
+      const auto* dy = reinterpret_cast<const float*>(piece.inputs[1]);
+      auto* dx = reinterpret_cast<float*>(piece.outputs[0]);
+      for (int64_t row = 0; row < piece.rows(); ++row)
+        row_fn(y + row * n, dy + row * n, dx + row * n, n);
+    });
+  }
   const auto columns_fn = HWY_DYNAMIC_DISPATCH(softmax_grad_columns);
   const int64_t lanes = HWY_DYNAMIC_DISPATCH(softmax_lanes)();
   return make_kernel([=, threads = context.threads](const Launch& launch) {
     const float* y = input<float>(launch, 0);
     const float* dy = input<float>(launch, 1);
     auto* dx = output<float>(launch);
-    for_each_row(threads, rows, lanes, [&](int64_t offset, int64_t count) {
-      if (rows.stride == 1) {
-        row_fn(y + offset, dy + offset, dx + offset, rows.count);
-      } else {
-        columns_fn(y + offset, dy + offset, dx + offset, rows.count, rows.stride, count);
-      }
+    for_each_group(threads, rows, lanes, [&](int64_t offset, int64_t count) {
+      columns_fn(y + offset, dy + offset, dx + offset, rows.count, rows.stride, count);
     });
     return ErrorCode::ok;
   });
@@ -212,29 +236,30 @@ MaskRows mask_rows(const Shape& x, const Shape& mask) {
 }
 
 std::unique_ptr<Kernel> create_masked(const NodeSpec& spec, const CpuContext& context) {
-  const AxisRows rows = rows_of(spec, -1);
-  const auto row_fn = HWY_DYNAMIC_DISPATCH(masked_softmax_row);
-  return make_kernel([=, mask_of = mask_rows(spec.inputs[0].shape, spec.inputs[1].shape),
-                      threads = context.threads](const Launch& launch) {
-    const float* x = input<float>(launch, 0);
-    const auto* mask = input<uint8_t>(launch, 1);
-    auto* y = output<float>(launch);
-    for_each_row(threads, rows, 1, [&](int64_t offset, int64_t) {
-      row_fn(x + offset, mask + mask_of.offset(offset / rows.count), mask_of.step, y + offset,
-             rows.count);
-    });
-    return ErrorCode::ok;
-  });
+  return make_row_kernel(
+      row_form(spec, context),
+      [row_fn = HWY_DYNAMIC_DISPATCH(masked_softmax_row), n = rows_of(spec, axis_of(spec)).count,
+       mask_of = mask_rows(spec.inputs[0].shape, spec.inputs[1].shape)](const RowPiece& piece) {
+        const auto* x = reinterpret_cast<const float*>(piece.inputs[0]);
+        const auto* mask = reinterpret_cast<const uint8_t*>(piece.inputs[1]);
+        auto* y = reinterpret_cast<float*>(piece.outputs[0]);
+        for (int64_t row = 0; row < piece.rows(); ++row) {
+          row_fn(x + row * n, mask + mask_of.offset(piece.begin + row), mask_of.step, y + row * n,
+                 n);
+        }
+      });
 }
 
 }  // namespace
 
 std::span<const CpuKernelDef> softmax_cpu_kernels() {
   static const CpuKernelDef kernels[] = {
-      {"softmax", "simd:softmax", "f32 -> f32", always, no_scratch, create_softmax},
+      {"softmax", "simd:softmax", "f32 -> f32", always, no_scratch, create_softmax, "", nullptr,
+       row_form},
       {"masked_softmax", "simd:masked_softmax", "f32 bool -> f32", always, no_scratch,
-       create_masked},
-      {"softmax_grad", "simd:softmax_grad", "f32 f32 -> f32", always, no_scratch, create_grad},
+       create_masked, "", nullptr, row_form},
+      {"softmax_grad", "simd:softmax_grad", "f32 f32 -> f32", always, no_scratch, create_grad, "",
+       nullptr, row_form},
   };
   return kernels;
 }

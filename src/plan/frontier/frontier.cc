@@ -2,6 +2,7 @@
 #include "plan/frontier/frontier.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "base/check.h"
@@ -42,22 +43,35 @@ std::vector<ScheduledPoint> with_sums(const LivenessTable& table,
   return front_of(std::move(points));
 }
 
-// Nothing where no step joins another.
-std::optional<ScheduledPoint> with_rows(const LivenessTable& table, const ScheduledPoint& point,
-                                        int64_t most_bytes) {
-  if (!has_ops_by_rows(table.problem())) return std::nullopt;
+// Where a schedule takes so much longer than the fastest, the next is much slower: one whose
+// programs cannot be placed is tried with fewer.
+constexpr double kSteep = 1.2;
+
+// With all row programs that the bytes permit, last; before that, where they are wanted, without
+// those near the peak, which are the hardest to place. Nothing where no step joins another.
+std::vector<ScheduledPoint> with_rows(const LivenessTable& table, const ScheduledPoint& point,
+                                      int64_t most_bytes, bool tries_fewer = false) {
+  if (!has_ops_by_rows(table.problem())) return {};
   FusedSchedule steps = with_rows_adjacent(table, {point.schedule, point.fused});
   Liveness live = analyse(table, steps.schedule, steps.fused);
   if (live.load_bytes > most_bytes) {
     steps = {point.schedule, point.fused};
     live = analyse(table, steps.schedule, steps.fused);
   }
-  RowPrograms rows = fuse_rows(table, steps.schedule, steps.fused, live, most_bytes);
-  if (rows.runs.empty()) return std::nullopt;
-  const StepLoads after = loads_of(table, steps.schedule, rows.fused, rows.runs);
-  SNUG_CHECK(after.load_bytes <= most_bytes, "row programs need more than they may");
-  return ScheduledPoint{std::move(steps.schedule), point.strategy,  after.load_bytes, after.seconds,
-                        std::move(rows.fused),     after.kept_bytes};
+  RowPrograms all = fuse_rows(table, steps.schedule, steps.fused, live, most_bytes);
+  std::vector<ScheduledPoint> found;
+  const auto add = [&](RowPrograms rows) {
+    const StepLoads after = loads_of(table, steps.schedule, rows.fused, rows.runs);
+    SNUG_CHECK(after.load_bytes <= most_bytes, "row programs need more than they may");
+    found.push_back({steps.schedule, point.strategy, after.load_bytes, after.seconds,
+                     std::move(rows.fused), after.kept_bytes});
+  };
+  if (tries_fewer) {
+    RowPrograms fewer = programs_within(all, most_bytes - most_bytes / 16);
+    if (!fewer.runs.empty() && fewer.runs.size() < all.runs.size()) add(std::move(fewer));
+  }
+  if (!all.runs.empty()) add(std::move(all));
+  return found;
 }
 
 }  // namespace
@@ -79,8 +93,8 @@ ScheduledPoint timed(const LivenessTable& table, ScheduledPoint point) {
 ScheduledPoint fused(const Problem& problem, ScheduledPoint point, int64_t most_bytes) {
   const LivenessTable table(problem);
   point = with_sums(table, std::move(point), most_bytes);
-  std::optional<ScheduledPoint> rows = with_rows(table, point, most_bytes);
-  return rows ? std::move(*rows) : point;
+  std::vector<ScheduledPoint> rows = with_rows(table, point, most_bytes);
+  return rows.empty() ? point : std::move(rows.front());
 }
 
 bool has_row_programs(const ScheduledPoint& point) {
@@ -99,11 +113,14 @@ void sort_slowest_first(std::vector<ScheduledPoint>& points) {
 
 std::vector<ScheduledPoint> with_and_without_rows(const LivenessTable& table,
                                                   std::vector<ScheduledPoint> points) {
+  points = with_sums(table, std::move(points));
+  const double fastest = std::ranges::min(points, {}, &ScheduledPoint::seconds).seconds;
   std::vector<ScheduledPoint> all;
-  for (ScheduledPoint& each : with_sums(table, std::move(points))) {
-    std::optional<ScheduledPoint> rows = with_rows(table, each, each.load_bytes);
+  for (ScheduledPoint& each : points) {
+    std::vector<ScheduledPoint> rows =
+        with_rows(table, each, each.load_bytes, each.seconds > kSteep * fastest);
     all.push_back(std::move(each));
-    if (rows) all.push_back(std::move(*rows));
+    std::ranges::move(rows, std::back_inserter(all));
   }
   sort_slowest_first(all);
   return all;
@@ -115,9 +132,9 @@ Plan placed_fused(const Problem& problem, ScheduledPoint point, const PlacementL
   const auto placed = [&](const ScheduledPoint& each) {
     return assemble(problem, each.schedule, each.strategy, limits, each.fused);
   };
-  const std::optional<ScheduledPoint> rows = with_rows(table, plain, plain.load_bytes);
-  if (!rows) return placed(plain);
-  Plan found = placed(*rows);
+  const std::vector<ScheduledPoint> rows = with_rows(table, plain, plain.load_bytes);
+  if (rows.empty()) return placed(plain);
+  Plan found = placed(rows.front());
   if (found.arena_bytes == found.load_bytes) return found;
   Plan other = placed(plain);
   return found.arena_bytes <= other.arena_bytes ? found : other;

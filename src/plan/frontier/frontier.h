@@ -59,6 +59,7 @@ struct ScheduledPoint {
 /// Every point, of which no step is fused yet, with the sums of one kernel that its own load
 /// permits; as it is then and in row programs. These take no more bytes together, but longer ranges
 /// may be harder to place, so the other stays: with row programs no budget gets less than without.
+/// One that is much slower than the fastest is there without the programs near its peak, too.
 /// Slowest first.
 [[nodiscard]] std::vector<ScheduledPoint> with_and_without_rows(const LivenessTable& table,
                                                                 std::vector<ScheduledPoint> points);

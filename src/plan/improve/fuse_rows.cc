@@ -44,8 +44,12 @@ class RowFuser {
     return is_by_rows(step) && std::cmp_less(step + 1, schedule_.size()) && is_by_rows(step + 1);
   }
 
+  struct Found {
+    RowRun run;
+    int64_t bytes = 0;
+  };
   // The longest program of at most so many steps that begins with this one.
-  [[nodiscard]] std::optional<RowRun> longest(int32_t first, int32_t most) {
+  [[nodiscard]] std::optional<Found> longest(int32_t first, int32_t most) {
     for (int32_t steps = most; steps >= 2; --steps) {
       builder_.begin_at(first);
       int32_t added = 0;
@@ -53,7 +57,8 @@ class RowFuser {
       if (added < 2) break;
       steps = added;
       RowRun run = builder_.run();
-      if (bytes_of(run) <= most_bytes_) return run;
+      const int64_t bytes = bytes_of(run);
+      if (bytes <= most_bytes_) return Found{std::move(run), bytes};
     }
     return std::nullopt;
   }
@@ -159,16 +164,33 @@ RowPrograms fuse_rows(const LivenessTable& table, IndexSpan<const OpId> schedule
     for (int32_t ahead = 0; ahead < most; ++ahead) {
       if (is_fused(fused, step + ahead)) most = ahead;
     }
-    std::optional<RowRun> run = fuser.longest(step, most);
-    if (!run) {
+    auto program = fuser.longest(step, most);
+    if (!program) {
       ++step;
       continue;
     }
     found.fused.resize(static_cast<size_t>(steps), Fused::no);
-    for (++step; step <= run->last(); ++step) found.fused[static_cast<size_t>(step)] = Fused::rows;
-    found.runs.push_back(std::move(*run));
+    for (++step; step <= program->run.last(); ++step)
+      found.fused[static_cast<size_t>(step)] = Fused::rows;
+    found.bytes.push_back(program->bytes);
+    found.runs.push_back(std::move(program->run));
   }
   return found;
+}
+
+RowPrograms programs_within(const RowPrograms& all, int64_t most_bytes) {
+  RowPrograms some{.fused = all.fused};
+  for (size_t i = 0; i < all.runs.size(); ++i) {
+    const RowRun& run = all.runs[i];
+    if (all.bytes[i] <= most_bytes) {
+      some.runs.push_back(run);
+      some.bytes.push_back(all.bytes[i]);
+      continue;
+    }
+    for (int32_t step = run.first + 1; step <= run.last(); ++step)
+      some.fused[static_cast<size_t>(step)] = Fused::no;
+  }
+  return some;
 }
 
 }  // namespace snug::plan

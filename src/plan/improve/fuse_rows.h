@@ -19,8 +19,9 @@ namespace snug::plan {
 [[nodiscard]] FusedSchedule with_rows_adjacent(const LivenessTable& table, FusedSchedule given);
 
 struct RowPrograms {
-  FusedSteps fused = {};          // with the sums that were there before
-  std::vector<RowRun> runs = {};  // in the schedule's order
+  FusedSteps fused = {};            // with the sums that were there before
+  std::vector<RowRun> runs = {};    // in the schedule's order
+  std::vector<int64_t> bytes = {};  // by run: in use while it runs
 };
 
 /// `fused`: sums of one kernel in this schedule, or empty; they stay. `live`: the schedule's with
@@ -29,5 +30,8 @@ struct RowPrograms {
 [[nodiscard]] RowPrograms fuse_rows(const LivenessTable& table, IndexSpan<const OpId> schedule,
                                     const FusedSteps& fused, const Liveness& live,
                                     int64_t most_bytes);
+
+/// Those in which no more bytes are in use: where fewer ranges are longer, there is more room.
+[[nodiscard]] RowPrograms programs_within(const RowPrograms& all, int64_t most_bytes);
 
 }  // namespace snug::plan

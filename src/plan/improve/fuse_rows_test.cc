@@ -277,6 +277,37 @@ TEST(FuseRows, Frontiers_of_random_graphs_are_valid_and_no_worse) {
   EXPECT_GT(count, 100);
 }
 
+TEST(FuseRows, Fewer_programs_are_those_away_from_the_peak) {
+  int64_t left_out = 0;
+  for (uint32_t seed = 0; seed < 30; ++seed) {
+    const Problem problem =
+        with_rows(testing::random_training_graph(seed, {.forward_ops = 14}), seed);
+    const LivenessTable table(problem);
+    const Frontier frontier = build_frontier(problem);
+    for (const ScheduledPoint& point : frontier.points()) {
+      if (has_row_programs(point)) continue;
+      const Liveness live = analyse(table, point.schedule, point.fused);
+      const RowPrograms all = fuse_rows(table, point.schedule, point.fused, live, point.load_bytes);
+      const RowPrograms same = programs_within(all, point.load_bytes);
+      EXPECT_EQ(same.fused, all.fused) << seed;
+      EXPECT_EQ(same.runs.size(), all.runs.size()) << seed;
+      const int64_t most = point.load_bytes / 2;
+      const RowPrograms fewer = programs_within(all, most);
+      for (const int64_t bytes : fewer.bytes) EXPECT_LE(bytes, most) << seed;
+      const StepLoads with_all = loads_of(table, point.schedule, all.fused, all.runs);
+      const StepLoads with_fewer = loads_of(table, point.schedule, fewer.fused, fewer.runs);
+      EXPECT_LE(with_fewer.load_bytes, point.load_bytes) << seed;
+      EXPECT_GE(with_fewer.seconds, with_all.seconds) << seed;
+      EXPECT_LE(with_fewer.seconds, point.seconds * (1 + 1e-12)) << seed;
+      const ScheduledPoint some{point.schedule, point.strategy, with_fewer.load_bytes,
+                                with_fewer.seconds, fewer.fused};
+      EXPECT_EQ(check(problem, plan_of(problem, some)), std::vector<std::string>{}) << seed;
+      left_out += static_cast<int64_t>(all.runs.size() - fewer.runs.size());
+    }
+  }
+  EXPECT_GT(left_out, 20);
+}
+
 // Every weight that is only read is packed once, and who read it reads that.
 Problem with_packed_weights(const Problem& problem) {
   Problem packed = problem;
