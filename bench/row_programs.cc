@@ -33,6 +33,7 @@ namespace snug {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+constexpr int64_t kIds = 64;  // labels and ids are below that
 using Place = RowOperand::Place;
 
 double seconds_of(const std::function<void()>& body) {
@@ -181,6 +182,10 @@ class Chain {
       keys[0] = 11;
       keys[1] = 5;
       keys[2] = 40;
+    } else if (type.dtype == DType::i32) {
+      auto* ids = reinterpret_cast<int32_t*>(data);
+      for (int64_t i = 0; i < element_count(type); ++i)
+        ids[i] = static_cast<int32_t>(i * 7919 % kIds);
     } else {
       // Half, in f32 and, as two of them, in bf16.
       const uint32_t bits = type.dtype == DType::f32 ? 0x3F000000U : 0x3F003F00U;
@@ -283,6 +288,7 @@ const Attrs kOverRows = {{"axes", std::vector<int64_t>{0, 1}}};
 struct Program {
   const char* name;
   std::function<void(Chain&, DType, const Sizes&)> build;
+  bool is_in_f32_only = false;
 };
 
 std::vector<Program> programs() {
@@ -365,6 +371,41 @@ std::vector<Program> programs() {
          const int32_t d = c.op("dropout", {c.input(wide(t, s)), c.input(keys)}, "k", kDrop)[0];
          c.op("reduce_sum", {d}, "k", kOverRows);
        }},
+      {"mul, masked_softmax, dropout",
+       [=](Chain& c, DType t, const Sizes& s) {
+         const int32_t x = c.op("mul", {c.input(wide(t, s)), c.input({t, {1}})}, "-")[0];
+         const int32_t mask = c.input({DType::boolean, {1, 1, s.columns}});
+         const int32_t y = c.op("masked_softmax", {x, mask}, "k")[0];
+         c.op("dropout", {y, c.input(keys)}, "k", kDrop);
+       },
+       true},
+      {"dropout, softmax_grad, mul",
+       [=](Chain& c, DType t, const Sizes& s) {
+         const int32_t d = c.op("dropout", {c.input(wide(t, s)), c.input(keys)}, "-", kDrop)[0];
+         const int32_t dx = c.op("softmax_grad", {c.input(wide(t, s)), d}, "-")[0];
+         c.op("mul", {dx, c.input({t, {1}})}, "k");
+       },
+       true},
+      {"embedding, add, layer_norm",
+       [=](Chain& c, DType t, const Sizes& s) {
+         const int32_t ids = c.input({DType::i32, {s.rows / 128, 128}});
+         const int32_t x = c.op("embedding", {c.input({t, {kIds, s.columns}}), ids}, "-")[0];
+         const int32_t sum = c.op("add", {x, c.input(wide(t, s))}, "k")[0];
+         c.op("layer_norm", {sum, c.input(of_column(s)), c.input(of_column(s))}, "kkk");
+       },
+       true},
+      {"softmax_cross_entropy, its gradient, reduce_sum",
+       [=](Chain& c, DType t, const Sizes& s) {
+         const int32_t z = c.input({t, {s.rows, s.columns}});
+         const int32_t labels = c.input({DType::i32, {s.rows}});
+         const int32_t weights = c.input({t, {s.rows}});
+         const int32_t total = c.input({t, {}});
+         const auto loss = c.op("softmax_cross_entropy", {z, labels, weights, total}, "k-");
+         const int32_t d = c.op("softmax_cross_entropy_grad",
+                                {z, labels, weights, total, loss[1], c.input({t, {}})}, "k")[0];
+         c.op("reduce_sum", {d}, "k", {{"axes", std::vector<int64_t>{0}}});
+       },
+       true},
   };
 }
 
@@ -404,6 +445,7 @@ int run(const std::vector<std::string>& words) {
   int unclear = 0;
   for (const DType type : {DType::f32, DType::bf16}) {
     for (const Program& program : programs()) {
+      if (program.is_in_f32_only && type != DType::f32) continue;
       Chain chain(program.name, *backend);
       program.build(chain, type, sizes);
       const auto [near, times_fewer] = near_chain(sizes, [&](const Sizes& few) {
