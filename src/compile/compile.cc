@@ -207,8 +207,11 @@ RowSparseSums row_sparse_sums_of(const NetworkDef& network, const Recipe& recipe
   const OpRegistry& registry = ops_of(network);
   const auto forward = forward_of(network, {batch.rows, batch.lengths, true, 1});
   constexpr int64_t kSeveral = 2;
-  return find_row_sparse_sums(append_backward(forward->graph, recipe, tables, kSeveral, registry),
-                              append_update_program({}, recipe, weights, registry));
+  Recipe of_tables = recipe;  // no other weight needs a gradient here
+  of_tables.freeze = {};
+  return find_row_sparse_sums(
+      append_backward(forward->graph, of_tables, tables, kSeveral, registry),
+      append_update_program({}, recipe, weights, registry));
 }
 
 Graph build_update_graph(const NetworkDef& network, const Recipe& recipe) {

@@ -38,11 +38,15 @@ std::string profile_file(int threads) {
          std::string(to_string(instruction_set())) + ".json";
 }
 
+// Processors that all threads of this process may use at once.
+double usable_processors() {
+  const double cores = available_threads();
+  return std::min(cores, config::group_cores().value_or(cores));
+}
+
 int threads_of(int64_t wanted) {
   if (wanted > 0) return static_cast<int>(wanted);
-  const int cores = available_threads();
-  const std::optional<double> quota = config::group_cores();
-  return quota && *quota < cores ? std::max(1, static_cast<int>(std::ceil(*quota))) : cores;
+  return std::max(1, static_cast<int>(std::ceil(usable_processors())));
 }
 
 MachineProfile profile_of(int threads, const std::string& profile_folder,
@@ -51,6 +55,7 @@ MachineProfile profile_of(int threads, const std::string& profile_folder,
   return load_or_measure_profile(
       {.folder = profile_folder.empty() ? usual_folder() : profile_folder,
        .file = profile_file(threads),
+       .shares_processors = threads > usable_processors(),
        .before_measuring = before_measuring,
        .on_message = on_message},
       threads);

@@ -69,6 +69,8 @@ inline constexpr std::string_view kHalfKind = "half";
 struct ProfilePlace {
   std::string folder;  // empty: there is none
   std::string file;    // of the folder
+  // The threads have fewer processors: they wait for one another, whoever else is there.
+  bool shares_processors = false;
   std::function<void()> before_measuring = {};
   /// Sentences for people: that, and why, speeds are kept elsewhere, or nowhere.
   std::function<void(const std::string&)> on_message = {};

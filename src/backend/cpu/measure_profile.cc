@@ -337,10 +337,9 @@ std::string machine_key(int threads) {
          "." + std::to_string(version->minor) + "." + std::to_string(version->patch);
 }
 
-bool is_measured_again(const MachineProfile& profile, int threads) {
+bool is_measured_again(const MachineProfile& profile) {
   constexpr double kDisturbed = 0.05;
-  return profile.waited_share > kDisturbed && profile.measurements < kMostMeasurements &&
-         threads <= available_threads();  // else its own threads wait for one another
+  return profile.waited_share > kDisturbed && profile.measurements < kMostMeasurements;
 }
 
 MachineProfile measure_profile(int threads) {

@@ -22,7 +22,7 @@ inline constexpr int64_t kMostMeasurements = 4;
 
 /// Whether other work disturbed a profile so much, and it was measured so seldom, that measuring it
 /// again is worth the time.
-[[nodiscard]] bool is_measured_again(const MachineProfile& profile, int threads);
+[[nodiscard]] bool is_measured_again(const MachineProfile& profile);
 
 /// Runs every kind of kernel on small operands (one to three seconds, at most 24 MiB).
 [[nodiscard]] MachineProfile measure_profile(int threads);

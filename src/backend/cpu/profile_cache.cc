@@ -70,9 +70,12 @@ MachineProfile better_of(const std::optional<MachineProfile>& before, MachinePro
 
 MachineProfile load_or_measure_profile(const ProfilePlace& place, int threads) {
   const std::string usual = place.folder + "/" + place.file;
+  const auto is_disturbed = [&](const MachineProfile& profile) {
+    return !place.shares_processors && is_measured_again(profile);
+  };
   std::optional<MachineProfile> kept;
   if (!place.folder.empty()) kept = read_cache(usual, threads);
-  if (kept && !is_measured_again(*kept, threads)) return *kept;
+  if (kept && !is_disturbed(*kept)) return *kept;
   const std::string reason = why_not(place);
   const std::string other = io::own_temporary_folder();
   const bool reads_other = !reason.empty() && io::is_own_folder(other);
@@ -80,12 +83,12 @@ MachineProfile load_or_measure_profile(const ProfilePlace& place, int threads) {
   if (reads_other) {
     const std::optional<MachineProfile> own = read_cache(file, threads);
     if (own && (!kept || own->measurements > kept->measurements)) kept = own;
-    if (kept && !is_measured_again(*kept, threads)) return *kept;
+    if (kept && !is_disturbed(*kept)) return *kept;
   }
   if (place.before_measuring) place.before_measuring();
   const MachineProfile measured =
       better_of(kept, place.measure ? place.measure(threads) : measure_profile(threads));
-  if (place.on_message && is_measured_again(measured, threads))
+  if (place.on_message && is_disturbed(measured))
     place.on_message("other work had the processors for " +
                      std::to_string(std::lround(100 * measured.waited_share)) +
                      " % of the time in which this machine's speeds were measured: seconds may be "

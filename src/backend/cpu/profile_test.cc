@@ -367,9 +367,10 @@ TEST(ProfileCache, What_other_work_disturbed_is_measured_again_and_the_least_dis
   const std::vector<double> shares = {0.5, 0.7, 0.2, 0.3, 0.0};
   size_t measured = 0;
   std::vector<std::string> said;
-  const auto load = [&] {
+  const auto load = [&](bool shares_processors = false) {
     return load_or_measure_profile({.folder = folder.file(""),
                                     .file = "profile.json",
+                                    .shares_processors = shares_processors,
                                     .on_message = [&](const auto& text) { said.push_back(text); },
                                     .measure =
                                         [&](int threads) {
@@ -394,6 +395,14 @@ TEST(ProfileCache, What_other_work_disturbed_is_measured_again_and_the_least_dis
   EXPECT_EQ(load().waited_share, 0.0);
   EXPECT_EQ(measured, shares.size());
   EXPECT_EQ(said.size(), 2U);
+
+  // Threads that have fewer processors wait for one another.
+  std::filesystem::remove(folder.file("profile.json"));
+  measured = 0;
+  EXPECT_EQ(load(true).waited_share, 0.5);
+  EXPECT_EQ(load(true).waited_share, 0.5);
+  EXPECT_EQ(measured, 1U);
+  EXPECT_EQ(said.size(), 2U);
 }
 
 TEST(ProfileMeasurement, Threads_that_share_a_processor_have_speeds_of_their_own) {
@@ -401,10 +410,6 @@ TEST(ProfileMeasurement, Threads_that_share_a_processor_have_speeds_of_their_own
   EXPECT_EQ(machine_key(processors).find(" on "), std::string::npos);
   EXPECT_NE(machine_key(processors + 1).find(" on " + std::to_string(processors) + " processors"),
             std::string::npos);
-  MachineProfile profile = default_profile();
-  profile.waited_share = 0.5;
-  EXPECT_TRUE(is_measured_again(profile, processors));
-  EXPECT_FALSE(is_measured_again(profile, processors + 1));
 }
 
 TEST(ProfileCache, A_place_that_cannot_be_written_is_said_and_another_is_found) {

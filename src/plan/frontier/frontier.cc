@@ -46,6 +46,9 @@ std::vector<ScheduledPoint> with_sums(const LivenessTable& table,
 // Where a schedule takes so much longer than the fastest, the next is much slower: one whose
 // programs cannot be placed is tried with fewer.
 constexpr double kSteep = 1.2;
+// Of a schedule's time: what programs save at least. Every schedule that stands twice is placed and
+// kept twice.
+constexpr double kWorthwhile = 1e-4;
 
 // With all row programs that the bytes permit, last; before that, where they are wanted, without
 // those near the peak, which are the hardest to place. Nothing where no step joins another.
@@ -119,6 +122,9 @@ std::vector<ScheduledPoint> with_and_without_rows(const LivenessTable& table,
   for (ScheduledPoint& each : points) {
     std::vector<ScheduledPoint> rows =
         with_rows(table, each, each.load_bytes, each.seconds > kSteep * fastest);
+    std::erase_if(rows, [&](const ScheduledPoint& programs) {
+      return programs.seconds > (1 - kWorthwhile) * each.seconds;
+    });
     all.push_back(std::move(each));
     std::ranges::move(rows, std::back_inserter(all));
   }
