@@ -77,7 +77,8 @@ struct SessionOptions {
   /// `phase` is what is being done: "building the graph", "placement"; it may be empty.
   std::function<void(int64_t done, int64_t total, const char* phase)> on_planning = {};
   /// Sentences for people: Session::resume says that the instruction set is another one, a plan
-  /// that the machine's speeds cannot be kept where they belong.
+  /// that the machine's speeds cannot be kept where they belong, or were measured while other work
+  /// had the processors.
   std::function<void(const std::string&)> on_message = {};
   /// Where measured speeds of this machine are kept; empty: $XDG_CACHE_HOME/snug or ~/.cache/snug.
   std::string profile_folder = {};
