@@ -35,8 +35,8 @@ struct MachineProfile {
   std::string machine;  // CPU model, threads, instruction set, library version: the cache key
   std::map<std::string, KernelRate> rates;  // by kind; "" for kinds that are not listed
   int64_t cache_bytes = int64_t{32} << 20;  // the last cache
-  // Of the time in which its rates were measured, the share that its threads waited for a processor
-  // which other work had: rates are then too slow, by up to a hundred times.
+  // While its rates were measured, threads waited for such a share of the time, since other work
+  // had the processors: rates are then too slow, by up to a hundred times.
   double waited_share = 0;
   int64_t measurements = 1;  // of which this is the least disturbed
   /// `kind`: "op" or "op.variant", which is as fast as its op where it is not listed.

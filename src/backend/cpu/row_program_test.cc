@@ -92,7 +92,7 @@ std::vector<double> every_third(int64_t count, double value, double third) {
   return values;
 }
 
-// Ops that are computed in f32 alone, but for what they write.
+// Ops that are computed in f32 only, but for what they write.
 std::vector<OneKernel> cases_in_f32() {
   constexpr int64_t kRows = 650;
   const TensorType ids = {DType::i32, {kRows}};

@@ -46,8 +46,8 @@ std::vector<ScheduledPoint> with_sums(const LivenessTable& table,
 // Where a schedule takes so much longer than the fastest, the next is much slower: one whose
 // programs cannot be placed is tried with fewer.
 constexpr double kSteep = 1.2;
-// Of a schedule's time: what programs save at least. Every schedule that stands twice is placed and
-// kept twice.
+// What programs save at least, as a share of the schedule's time: one that stands twice is placed
+// and kept twice.
 constexpr double kWorthwhile = 1e-4;
 
 // With all row programs that the bytes permit, last; before that, where they are wanted, without
