@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
-#include <optional>
 #include <utility>
 
 #include "backend/cpu/cpu_backend.h"
@@ -44,18 +43,18 @@ double usable_processors() {
   return std::min(cores, config::group_cores().value_or(cores));
 }
 
-int threads_of(int64_t wanted) {
+int threads_of(int64_t wanted, double processors) {
   if (wanted > 0) return static_cast<int>(wanted);
-  return std::max(1, static_cast<int>(std::ceil(usable_processors())));
+  return std::max(1, static_cast<int>(std::ceil(processors)));
 }
 
-MachineProfile profile_of(int threads, const std::string& profile_folder,
+MachineProfile profile_of(int threads, double processors, const std::string& profile_folder,
                           const std::function<void()>& before_measuring,
                           const std::function<void(const std::string&)>& on_message) {
   return load_or_measure_profile(
       {.folder = profile_folder.empty() ? usual_folder() : profile_folder,
        .file = profile_file(threads),
-       .shares_processors = threads > usable_processors(),
+       .shares_processors = threads > processors,
        .before_measuring = before_measuring,
        .on_message = on_message},
       threads);
@@ -71,12 +70,14 @@ Machine::Machine(int64_t threads, const std::string& profile_folder,
   if (threads < 0 || threads > kMost)
     throw Error(ErrorCode::bad_config, "threads",
                 std::to_string(threads) + " is not within [0, 1024]", "give 0 for every core");
-  const int own = threads_of(threads);
+  const double processors = usable_processors();
+  const int own = threads_of(threads, processors);
   if (own > available_threads() && on_message)
     on_message("threads is " + std::to_string(own) + ", and this process may use " +
                std::to_string(available_threads()) +
                " at once: threads that wait for one another make steps slower");
-  MachineProfile profile = profile_of(own, profile_folder, before_measuring, on_message);
+  MachineProfile profile =
+      profile_of(own, processors, profile_folder, before_measuring, on_message);
   const MachineLimits limits = limits_of(profile);
   impl_ = std::make_shared<const Impl>(
       Impl{.threads = own,

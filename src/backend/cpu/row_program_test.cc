@@ -192,16 +192,20 @@ std::vector<std::vector<std::byte>> run_in_pieces(const OneKernel& one, uint32_t
   return result;
 }
 
+void expect_same_in_pieces(const std::string& target, const OneKernel& one, uint32_t seed) {
+  const auto want = run_on_cpu_to_bytes(one, 1);
+  ASSERT_FALSE(want.empty()) << target << " " << name_of(one);
+  EXPECT_TRUE(run_in_pieces(one, seed) == want) << target << " " << name_of(one);
+  EXPECT_TRUE(run_on_cpu_to_bytes(one, 3) == want) << target << " " << name_of(one);
+}
+
 TEST(Row_kernels, have_the_same_bits_in_pieces_of_any_size) {
   for_each_target([](const std::string& target) {
     for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
       uint32_t seed = 1;
       for (const OneKernel& plain : cases()) {
         const OneKernel one = with_type(plain, dtype);
-        const auto want = run_on_cpu_to_bytes(one, 1);
-        ASSERT_FALSE(want.empty()) << target << " " << name_of(one);
-        EXPECT_TRUE(run_in_pieces(one, ++seed) == want) << target << " " << name_of(one);
-        EXPECT_TRUE(run_on_cpu_to_bytes(one, 3) == want) << target << " " << name_of(one);
+        expect_same_in_pieces(target, one, ++seed);
       }
     }
   });
@@ -211,10 +215,7 @@ TEST(Row_kernels, in_f32_have_the_same_bits_in_pieces_of_any_size) {
   for_each_target([](const std::string& target) {
     uint32_t seed = 1;
     for (const OneKernel& one : cases_in_f32()) {
-      const auto want = run_on_cpu_to_bytes(one, 1);
-      ASSERT_FALSE(want.empty()) << target << " " << name_of(one);
-      EXPECT_TRUE(run_in_pieces(one, ++seed) == want) << target << " " << name_of(one);
-      EXPECT_TRUE(run_on_cpu_to_bytes(one, 3) == want) << target << " " << name_of(one);
+      expect_same_in_pieces(target, one, ++seed);
     }
   });
 }

@@ -97,7 +97,7 @@ ScheduledPoint fused(const Problem& problem, ScheduledPoint point, int64_t most_
   const LivenessTable table(problem);
   point = with_sums(table, std::move(point), most_bytes);
   std::vector<ScheduledPoint> rows = with_rows(table, point, most_bytes);
-  return rows.empty() ? point : std::move(rows.front());
+  return rows.empty() ? point : std::move(rows.back());
 }
 
 bool has_row_programs(const ScheduledPoint& point) {
@@ -140,7 +140,7 @@ Plan placed_fused(const Problem& problem, ScheduledPoint point, const PlacementL
   };
   const std::vector<ScheduledPoint> rows = with_rows(table, plain, plain.load_bytes);
   if (rows.empty()) return placed(plain);
-  Plan found = placed(rows.front());
+  Plan found = placed(rows.back());
   if (found.arena_bytes == found.load_bytes) return found;
   Plan other = placed(plain);
   return found.arena_bytes <= other.arena_bytes ? found : other;
