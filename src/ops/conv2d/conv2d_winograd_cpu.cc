@@ -24,6 +24,9 @@ constexpr int64_t kTilesAtOnce = 24;
 constexpr int64_t kShareFloats = 1 << 17;
 constexpr int64_t kLeastOfShare = 48;
 constexpr int64_t kMostOfShare = 240;
+// With fewer at once, sums are loaded and stored too often for what is saved where a share has
+// several rows of the 4 x 4.
+constexpr int64_t kLeastOfRows = 96;
 
 // The gradient by the input is a convolution of dy with filters turned about.
 WinogradShape shape_of(const Convolution& c) {
@@ -122,9 +125,9 @@ class WinogradConvolution final : public Kernel {
   WinogradLoops loops_;
 };
 
-// Computes dw. A thread transforms what it multiplies: its share is a row of the 4 x 4 and some
-// columns, of which every sum goes through the tiles in order. Scratch is [sums of a slice | zeros
-// | rows of each part].
+// Computes dw. A thread transforms what it multiplies, so it goes through all of x and dy: once,
+// where its rows of the 4 x 4 are one share. Every sum goes through the tiles in order. Scratch is
+// [sums of a slice | zeros | rows of each part].
 class WinogradGradWeight final : public Kernel {
  public:
   WinogradGradWeight(const Convolution& convolution, int threads)
@@ -133,10 +136,11 @@ class WinogradGradWeight final : public Kernel {
         threads_(threads),
         width_(panel_columns()),
         columns_(slice_columns(shape_)),
+        row_parts_(find_row_parts()),
         loops_(winograd_loops()) {}
 
   [[nodiscard]] int64_t scratch_bytes() const {
-    const int parts = parallel_parts(threads_, 4 * column_parts(columns_), 1);
+    const int parts = parallel_parts(threads_, row_parts_ * column_parts(columns_, row_parts_), 1);
     return (rows_at() + parts * part_floats()) * static_cast<int64_t>(sizeof(float));
   }
 
@@ -154,14 +158,14 @@ class WinogradGradWeight final : public Kernel {
     for (int64_t first = 0; first < shape_.dst_channels; first += columns_) {
       sums.columns = {first, std::min(first + columns_, shape_.dst_channels)};
       const int64_t count = sums.columns.end - first;
-      const int64_t cuts = column_parts(count);
-      parallel_parts_for(threads_, 4 * cuts, 1, [&](int part, int64_t begin, int64_t end) {
+      const int64_t cuts = column_parts(count, row_parts_);
+      parallel_parts_for(threads_, row_parts_ * cuts, 1, [&](int part, int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i) {
           loops_.add_products(shape_, sums,
-                              {.row = i / cuts,
+                              {.rows = part_of(kSide, 1, i / cuts, row_parts_),
                                .columns = part_of(count, width_, i % cuts, cuts),
                                .tiles_at_once = tiles_at_once(),
-                               .rows = scratch + rows_at() + part * part_floats()});
+                               .scratch = scratch + rows_at() + part * part_floats()});
         }
       });
       parallel_for(threads_, count / width_, 1, [&](int64_t begin, int64_t end) {
@@ -172,21 +176,31 @@ class WinogradGradWeight final : public Kernel {
   }
 
  private:
+  static constexpr int64_t kSide = 4;  // rows of the 4 x 4
+
   // So few that all threads have as many shares of a slice, or one for each panel.
-  [[nodiscard]] int64_t column_parts(int64_t columns) const {
+  [[nodiscard]] int64_t column_parts(int64_t columns, int64_t row_parts) const {
     const int64_t panels = columns / width_;
     int64_t parts = 1;
-    while (parts < panels && 4 * parts % threads_ != 0) ++parts;
+    while (parts < panels && row_parts * parts % threads_ != 0) ++parts;
     return parts;
   }
-  [[nodiscard]] int64_t tile_floats() const {
-    return winograd_share_floats(shape_.src_channels, columns_);
+  // As few as give all threads as much to do and have room for enough tiles.
+  [[nodiscard]] int64_t find_row_parts() const {
+    for (int64_t parts = 1; parts < kSide; parts *= 2) {
+      const bool is_fair = parts * column_parts(columns_, parts) % threads_ == 0;
+      if (is_fair && kLeastOfRows * tile_floats(parts) <= kShareFloats) return parts;
+    }
+    return kSide;
+  }
+  [[nodiscard]] int64_t tile_floats(int64_t row_parts) const {
+    return winograd_share_floats(kSide / row_parts, shape_.src_channels, columns_);
   }
   [[nodiscard]] int64_t tiles_at_once() const {
-    return std::min(shape_.tiles(),
-                    std::clamp(kShareFloats / tile_floats(), kLeastOfShare, kMostOfShare));
+    return std::min(shape_.tiles(), std::clamp(kShareFloats / tile_floats(row_parts_),
+                                               kLeastOfShare, kMostOfShare));
   }
-  [[nodiscard]] int64_t part_floats() const { return tiles_at_once() * tile_floats(); }
+  [[nodiscard]] int64_t part_floats() const { return tiles_at_once() * tile_floats(row_parts_); }
   [[nodiscard]] int64_t zero_count() const {
     return std::max(shape_.src_channels, shape_.dst_channels);
   }
@@ -196,7 +210,8 @@ class WinogradGradWeight final : public Kernel {
   WinogradShape shape_;
   int threads_;
   int64_t width_;
-  int64_t columns_;  // of a slice
+  int64_t columns_;    // of a slice
+  int64_t row_parts_;  // 1, 2 or 4
   WinogradLoops loops_;
 };
 

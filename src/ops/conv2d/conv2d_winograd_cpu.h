@@ -56,8 +56,7 @@ struct WinogradForward {
   float* dst = nullptr;
 };
 
-/// Sums (16, panels of a slice, K, W) of products of rows of K and of the slice. Rows and sums of
-/// four planes, which are one row of the 4 x 4, are a thread's own.
+/// Sums (16, panels of a slice, K, W) of products of rows of K and of the slice.
 struct WinogradSums {
   const float* x = nullptr;
   const float* dy = nullptr;
@@ -66,18 +65,24 @@ struct WinogradSums {
   IndexRange columns;  // of the slice
   float* sums = nullptr;
 };
+/// What one thread adds up: the planes of some rows of the 4 x 4, at some columns. It goes through
+/// all tiles, and transforms some at a time.
 struct WinogradShare {
-  int64_t row = 0;     // of the 4 x 4
+  IndexRange rows;     // of the 4 x 4
   IndexRange columns;  // of the slice, counted from its first: whole panels
   int64_t tiles_at_once = 0;
-  float* rows = nullptr;  // 4 x tiles_at_once x (K + columns, each padded)
+  float* scratch = nullptr;  // tiles_at_once x winograd_share_floats
 };
 
-/// Floats of a share's rows for a tile. Padding keeps elements of a column off the same lines of
-/// the first cache.
-constexpr int64_t kWinogradRowPadding = 16;
-[[nodiscard]] constexpr int64_t winograd_share_floats(int64_t k, int64_t columns) {
-  return 4 * (k + columns + 2 * kWinogradRowPadding);
+/// Floats from a row of a share to the next: an odd number of lines of the first cache, so that
+/// those of a column of lines are in all of its sets.
+[[nodiscard]] constexpr int64_t winograd_row_floats(int64_t channels) {
+  constexpr int64_t kLine = 16;
+  return (channels + kLine - 1) / kLine / 2 * 2 * kLine + kLine;
+}
+/// Floats that a share of so many rows of the 4 x 4 has for a tile.
+[[nodiscard]] constexpr int64_t winograd_share_floats(int64_t rows, int64_t k, int64_t columns) {
+  return 4 * rows * (winograd_row_floats(k) + winograd_row_floats(columns));
 }
 
 struct WinogradLoops {

@@ -53,37 +53,91 @@ HWY_INLINE void by_a_transposed(V32 m0, V32 m1, V32 m2, V32 m3, V32* out, int64_
   out[step] = hn::Sub(hn::Sub(m1, m2), m3);
 }
 
-// Where a tile lies.
-struct TilePlace {
+// Where a tile lies. Goes from tile to tile: to divide for each would take longer than to multiply
+// few channels.
+class TilePlace {
+ public:
   TilePlace(const WinogradShape& shape, int64_t tile)
       : row(tile / shape.tiles_across() % shape.tiles_down() * 2),
         column(tile % shape.tiles_across() * 2),
-        image(tile / shape.tiles_across() / shape.tiles_down()) {}
+        image(tile / shape.tiles_across() / shape.tiles_down()),
+        end_row_(2 * shape.tiles_down()),
+        end_column_(2 * shape.tiles_across()) {}
+  void advance() {
+    column += 2;
+    if (column < end_column_) return;
+    column = 0;
+    row += 2;
+    if (row < end_row_) return;
+    row = 0;
+    ++image;
+  }
+
   int64_t row;  // of its first place
   int64_t column;
   int64_t image;
+
+ private:
+  int64_t end_row_;
+  int64_t end_column_;
 };
 
-// The pixels of a square; `zeros` for those outside of the image.
+// A square of pixels that lie in the image.
+struct InnerPixels {
+  const float* first;
+  int64_t down;    // from a line to the next
+  int64_t across;  // from a pixel to the next
+  HWY_INLINE const float* at(int64_t i, int64_t j) const { return first + i * down + j * across; }
+};
+
+// One at an edge: `zeros` for the pixels outside.
 template <int64_t kCount>
-HWY_INLINE void find_pixels(const float* image, int64_t height, int64_t width, int64_t channels,
-                            int64_t row, int64_t column, const float* zeros, const float** at) {
+struct EdgePixels {
+  const float* pixels[kCount * kCount];
+  HWY_INLINE const float* at(int64_t i, int64_t j) const { return pixels[i * kCount + j]; }
+};
+
+// Brings the pixels nearer that the tile below is the first to read: loops over few channels would
+// wait for each of them. Behind the last line of an image lies the next one.
+template <int64_t kCount>
+HWY_INLINE void fetch_below(const float* first, int64_t down, int64_t channels) {
+  constexpr int64_t kLine = 16;
+  const float* const below = first + kCount * down + (kCount - 2) / 2 * channels;
+  for (int64_t c = 0; c < 2 * channels; c += kLine) {
+    __builtin_prefetch(below + c, 0, 2);
+    __builtin_prefetch(below + down + c, 0, 2);
+  }
+}
+
+// visit(pixels) with the square of kCount x kCount pixels at a row and a column of the image, which
+// may begin and end outside of it.
+template <int64_t kCount, class Visit>
+HWY_INLINE void visit_pixels(const float* image, int64_t height, int64_t width, int64_t channels,
+                             int64_t row, int64_t column, const float* zeros, const Visit& visit) {
+  const int64_t down = width * channels;
+  const float* const first = image + row * down + column * channels;
+  fetch_below<kCount>(first, down, channels);
+  if (row >= 0 && row + kCount <= height && column >= 0 && column + kCount <= width)
+    return visit(InnerPixels{first, down, channels});
+  EdgePixels<kCount> edge;
   for (int64_t i = 0; i < kCount; ++i) {
     for (int64_t j = 0; j < kCount; ++j) {
       const bool is_inside =
           row + i >= 0 && row + i < height && column + j >= 0 && column + j < width;
-      at[i * kCount + j] = is_inside ? image + ((row + i) * width + column + j) * channels : zeros;
+      edge.pixels[i * kCount + j] = is_inside ? first + i * down + j * channels : zeros;
     }
   }
+  visit(edge);
 }
 
 // The 4 x 4 pixels of src under a tile.
-HWY_INLINE void find_pixels_under(const WinogradShape& shape, const TilePlace& place,
-                                  const float* src, const float* zeros, const float** at) {
-  find_pixels<kSide>(src + place.image * shape.src_height * shape.src_width * shape.src_channels,
-                     shape.src_height, shape.src_width, shape.src_channels,
-                     place.row - shape.padding_height, place.column - shape.padding_width, zeros,
-                     at);
+template <class Visit>
+HWY_INLINE void visit_pixels_under(const WinogradShape& shape, const TilePlace& place,
+                                   const float* src, const float* zeros, const Visit& visit) {
+  visit_pixels<kSide>(src + place.image * shape.src_height * shape.src_width * shape.src_channels,
+                      shape.src_height, shape.src_width, shape.src_channels,
+                      place.row - shape.padding_height, place.column - shape.padding_width, zeros,
+                      visit);
 }
 
 // B^T d B of the tiles of a range, as rows (16, tiles, K).
@@ -92,78 +146,88 @@ void transform_src(const WinogradShape& shape, const IndexRange& tiles, const fl
   const F32 d;
   const int64_t channels = shape.src_channels;
   const int64_t plane = (tiles.end - tiles.begin) * channels;
-  for (int64_t t = tiles.begin; t < tiles.end; ++t) {
-    const TilePlace place(shape, t);
-    const float* at[kWinogradPlanes];
-    find_pixels_under(shape, place, src, zeros, at);
+  TilePlace place(shape, tiles.begin);
+  for (int64_t t = tiles.begin; t < tiles.end; ++t, place.advance()) {
     float* const to = rows + (t - tiles.begin) * channels;
-    for (int64_t c = 0; c < channels; c += lanes_f32()) {
-      V32 half[kWinogradPlanes];
-      for (int64_t j = 0; j < kSide; ++j) {
-        by_b(hn::LoadU(d, at[j] + c), hn::LoadU(d, at[kSide + j] + c),
-             hn::LoadU(d, at[2 * kSide + j] + c), hn::LoadU(d, at[3 * kSide + j] + c), half + j,
-             kSide);
+    visit_pixels_under(shape, place, src, zeros, [&](const auto& pixels) HWY_ATTR {
+      for (int64_t c = 0; c < channels; c += lanes_f32()) {
+        V32 half[kWinogradPlanes];
+        for (int64_t j = 0; j < kSide; ++j) {
+          by_b(hn::LoadU(d, pixels.at(0, j) + c), hn::LoadU(d, pixels.at(1, j) + c),
+               hn::LoadU(d, pixels.at(2, j) + c), hn::LoadU(d, pixels.at(3, j) + c), half + j,
+               kSide);
+        }
+        for (int64_t i = 0; i < kSide; ++i) {
+          const V32* const line = half + i * kSide;
+          V32 out[kSide];
+          by_b(line[0], line[1], line[2], line[3], out, 1);
+          for (int64_t j = 0; j < kSide; ++j)
+            hn::StoreU(out[j], d, to + (i * kSide + j) * plane + c);
+        }
       }
-      for (int64_t i = 0; i < kSide; ++i) {
-        const V32* const line = half + i * kSide;
-        V32 out[kSide];
-        by_b(line[0], line[1], line[2], line[3], out, 1);
-        for (int64_t j = 0; j < kSide; ++j) hn::StoreU(out[j], d, to + (i * kSide + j) * plane + c);
-      }
-    }
+    });
   }
 }
 
-// Row `row` of B^T d B of the tiles of a range: four planes of rows that are K and padding long.
-void transform_row_of_src(const WinogradShape& shape, const IndexRange& tiles, const float* src,
-                          const float* zeros, int64_t row, float* to, int64_t plane) {
+// Rows of B^T d B of the tiles of a range: four planes each, whose rows are winograd_row_floats(K)
+// long.
+void transform_rows_of_src(const WinogradShape& shape, const IndexRange& tiles, const float* src,
+                           const float* zeros, const IndexRange& rows, float* to, int64_t plane) {
   const F32 d;
   const int64_t channels = shape.src_channels;
-  // The two of four lines of pixels that the row of B^T has: first - second, or their sum.
-  const int64_t first = row == 0 ? 0 : row == 2 ? 2 : 1;
-  const int64_t second = row == 3 ? 3 : row == 2 ? 1 : 2;
-  for (int64_t t = tiles.begin; t < tiles.end; ++t, to += channels + kWinogradRowPadding) {
-    const TilePlace place(shape, t);
-    const float* at[kWinogradPlanes];
-    find_pixels_under(shape, place, src, zeros, at);
-    for (int64_t c = 0; c < channels; c += lanes_f32()) {
-      V32 line[kSide];
-      for (int64_t j = 0; j < kSide; ++j) {
-        const V32 a = hn::LoadU(d, at[first * kSide + j] + c);
-        const V32 b = hn::LoadU(d, at[second * kSide + j] + c);
-        line[j] = row == 1 ? hn::Add(a, b) : hn::Sub(a, b);
+  TilePlace place(shape, tiles.begin);
+  for (int64_t t = tiles.begin; t < tiles.end; ++t, place.advance()) {
+    visit_pixels_under(shape, place, src, zeros, [&](const auto& pixels) HWY_ATTR {
+      for (int64_t row = rows.begin; row < rows.end; ++row) {
+        // The two of four lines of pixels that the row of B^T has: first - second, or their sum.
+        const int64_t first = row == 0 ? 0 : row == 2 ? 2 : 1;
+        const int64_t second = row == 3 ? 3 : row == 2 ? 1 : 2;
+        float* const planes = to + (row - rows.begin) * kSide * plane;
+        for (int64_t c = 0; c < channels; c += lanes_f32()) {
+          V32 line[kSide];
+          for (int64_t j = 0; j < kSide; ++j) {
+            const V32 a = hn::LoadU(d, pixels.at(first, j) + c);
+            const V32 b = hn::LoadU(d, pixels.at(second, j) + c);
+            line[j] = row == 1 ? hn::Add(a, b) : hn::Sub(a, b);
+          }
+          V32 out[kSide];
+          by_b(line[0], line[1], line[2], line[3], out, 1);
+          for (int64_t j = 0; j < kSide; ++j) hn::StoreU(out[j], d, planes + j * plane + c);
+        }
       }
-      V32 out[kSide];
-      by_b(line[0], line[1], line[2], line[3], out, 1);
-      for (int64_t j = 0; j < kSide; ++j) hn::StoreU(out[j], d, to + j * plane + c);
-    }
+    });
+    to += winograd_row_floats(channels);
   }
 }
 
-// Row `row` of A dY A^T, of some columns.
-void transform_row_of_dst(const WinogradShape& shape, const IndexRange& tiles,
-                          const IndexRange& columns, const float* dst, const float* zeros,
-                          int64_t row, float* to, int64_t plane) {
+// Rows of A dY A^T, of some columns.
+void transform_rows_of_dst(const WinogradShape& shape, const IndexRange& tiles,
+                           const IndexRange& columns, const float* dst, const float* zeros,
+                           const IndexRange& rows, float* to, int64_t plane) {
   const F32 d;
   const int64_t channels = shape.dst_channels;
   const int64_t count = columns.end - columns.begin;
-  for (int64_t t = tiles.begin; t < tiles.end; ++t, to += count + kWinogradRowPadding) {
-    const TilePlace place(shape, t);
-    const float* at[4];
-    find_pixels<2>(dst + place.image * shape.dst_height * shape.dst_width * channels,
-                   shape.dst_height, shape.dst_width, channels, place.row, place.column, zeros, at);
-    for (int64_t c = 0; c < count; c += lanes_f32()) {
-      V32 line[2];
-      for (int64_t j = 0; j < 2; ++j) {
-        V32 column[kSide];
-        by_a(hn::LoadU(d, at[j] + columns.begin + c), hn::LoadU(d, at[2 + j] + columns.begin + c),
-             column, 1);
-        line[j] = column[row];
+  TilePlace place(shape, tiles.begin);
+  for (int64_t t = tiles.begin; t < tiles.end; ++t, place.advance()) {
+    const auto transform = [&](const auto& pixels) HWY_ATTR {
+      for (int64_t c = 0; c < count; c += lanes_f32()) {
+        V32 columns_of[2][kSide];
+        for (int64_t j = 0; j < 2; ++j) {
+          by_a(hn::LoadU(d, pixels.at(0, j) + columns.begin + c),
+               hn::LoadU(d, pixels.at(1, j) + columns.begin + c), columns_of[j], 1);
+        }
+        for (int64_t row = rows.begin; row < rows.end; ++row) {
+          V32 out[kSide];
+          by_a(columns_of[0][row], columns_of[1][row], out, 1);
+          float* const planes = to + (row - rows.begin) * kSide * plane;
+          for (int64_t j = 0; j < kSide; ++j) hn::StoreU(out[j], d, planes + j * plane + c);
+        }
       }
-      V32 out[kSide];
-      by_a(line[0], line[1], out, 1);
-      for (int64_t j = 0; j < kSide; ++j) hn::StoreU(out[j], d, to + j * plane + c);
-    }
+    };
+    visit_pixels<2>(dst + place.image * shape.dst_height * shape.dst_width * channels,
+                    shape.dst_height, shape.dst_width, channels, place.row, place.column, zeros,
+                    transform);
+    to += winograd_row_floats(count);
   }
 }
 
@@ -173,8 +237,8 @@ void store_places(const WinogradShape& shape, const IndexRange& tiles, const flo
   const F32 d;
   const int64_t width = panel_width();
   const int64_t plane = (tiles.end - tiles.begin) * width;
-  for (int64_t t = tiles.begin; t < tiles.end; ++t) {
-    const TilePlace place(shape, t);
+  TilePlace place(shape, tiles.begin);
+  for (int64_t t = tiles.begin; t < tiles.end; ++t, place.advance()) {
     const bool has_row = place.row + 1 < shape.dst_height;
     const bool has_column = place.column + 1 < shape.dst_width;
     float* const to =
@@ -231,28 +295,31 @@ void add_products(const WinogradShape& shape, const WinogradSums& s, const Winog
   const int64_t width = panel_width();
   const int64_t tiles = shape.tiles();
   const int64_t panels = (s.columns.end - s.columns.begin) / width;
-  const int64_t src_row = s.k + kWinogradRowPadding;
-  const int64_t dst_row = share.columns.end - share.columns.begin + kWinogradRowPadding;
+  const int64_t src_row = winograd_row_floats(s.k);
+  const int64_t dst_row = winograd_row_floats(share.columns.end - share.columns.begin);
   const int64_t src_plane = share.tiles_at_once * src_row;
   const int64_t dst_plane = share.tiles_at_once * dst_row;
-  float* const src = share.rows;
-  float* const dst = src + kSide * src_plane;
+  const IndexRange planes{share.rows.begin * kSide, share.rows.end * kSide};
+  float* const src = share.scratch;
+  float* const dst = src + (planes.end - planes.begin) * src_plane;
   const IndexRange columns{s.columns.begin + share.columns.begin,
                            s.columns.begin + share.columns.end};
+  const int64_t strips = hwy::DivCeil(s.k, kTileRows);  // of rows as equal as they can be
   for (int64_t first = 0; first < tiles; first += share.tiles_at_once) {
     const IndexRange some{first, HWY_MIN(first + share.tiles_at_once, tiles)};
-    transform_row_of_src(shape, some, s.x, s.zeros, share.row, src, src_plane);
-    transform_row_of_dst(shape, some, columns, s.dy, s.zeros, share.row, dst, dst_plane);
+    transform_rows_of_src(shape, some, s.x, s.zeros, share.rows, src, src_plane);
+    transform_rows_of_dst(shape, some, columns, s.dy, s.zeros, share.rows, dst, dst_plane);
     TileArgs tile{
         .k = some.end - some.begin, .a_step = src_row, .b_stride = dst_row, .c_stride = width};
-    for (int64_t j = 0; j < kSide; ++j) {
+    for (int64_t p = planes.begin; p < planes.end; ++p) {
       for (int64_t column = share.columns.begin; column < share.columns.end; column += width) {
-        const int64_t panel = (share.row * kSide + j) * panels + column / width;
-        tile.b = dst + j * dst_plane + column - share.columns.begin;
-        for (int64_t c = 0; c < s.k; c += kTileRows) {
-          tile.a = src + j * src_plane + c;
+        const int64_t panel = p * panels + column / width;
+        tile.b = dst + (p - planes.begin) * dst_plane + column - share.columns.begin;
+        for (int64_t i = 0; i < strips; ++i) {
+          const int64_t c = s.k * i / strips;
+          tile.a = src + (p - planes.begin) * src_plane + c;
           tile.c = s.sums + (panel * s.k + c) * width;
-          find_tile(HWY_MIN(kTileRows, s.k - c), 2, first > 0, true, false)(tile);
+          find_tile(s.k * (i + 1) / strips - c, 2, first > 0, true, false)(tile);
         }
       }
     }
