@@ -24,6 +24,7 @@ class FloatRows {
         narrow_(find_cast_row(DType::f32, dtype)) {}
 
   [[nodiscard]] bool is_half() const { return widen_ != nullptr; }
+  [[nodiscard]] int64_t bytes(int64_t n) const { return n * bytes_; }
   /// Elements [at, at + n): where they lie, or a copy in `buffer`.
   [[nodiscard]] const float* read(const std::byte* data, int64_t at, int64_t n,
                                   float* buffer) const {

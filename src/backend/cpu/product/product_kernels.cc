@@ -15,12 +15,7 @@ HWY_BEFORE_NAMESPACE();
 namespace snug {
 namespace HWY_NAMESPACE {
 
-// Pieces of rows that lie far apart: no processor sees by itself which come next.
-constexpr int64_t kRowsAhead = 6;
-inline void fetch_ahead(const float* row, int64_t count) {
-  constexpr int64_t kLineFloats = 16;
-  for (int64_t i = 0; i < count; i += kLineFloats) __builtin_prefetch(row + i, 0, 3);
-}
+constexpr auto kFloatBytes = static_cast<int64_t>(sizeof(float));
 
 // A row of (K, N) goes to one row of each panel; what the last one lacks is zero. `width`: whole
 // vectors; panels are `apart` floats apart.
@@ -92,7 +87,7 @@ class PartRun {
   static void fetch_row_behind(const ProductOperand& from, int64_t row, int64_t end, int64_t first,
                                int64_t count) {
     if (from.read == nullptr && row + kRowsAhead < end)
-      fetch_ahead(row_of(from, row + kRowsAhead, first, count, nullptr), count);
+      fetch_row(row_of(from, row + kRowsAhead, first, count, nullptr), count * kFloatBytes);
   }
 
   // Row `row` of the panel that holds a column, from that column on.
@@ -385,7 +380,7 @@ void fill_panels(const PanelShape& shape, const float* from, const IndexRange& w
     const int64_t count = HWY_MIN(HWY_MIN(i + kAtOnce, which.end) * width, shape.n) - first;
     for (int64_t k = 0; k < shape.k; ++k) {
       const float* const row = from + k * shape.n + first;
-      fetch_ahead(row + kRowsAhead * shape.n, count);
+      fetch_row(row + kRowsAhead * shape.n, count * kFloatBytes);
       copy_into_panels(row, count, width, panels + i * apart + k * width, apart);
     }
   }

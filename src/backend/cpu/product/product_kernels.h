@@ -6,6 +6,16 @@
 
 namespace snug {
 
+/// What is packed are pieces of rows that lie far apart: no processor sees by itself which come
+/// next. So they are brought nearer so many rows ahead.
+constexpr int64_t kRowsAhead = 6;
+template <bool kWillWrite = false>
+inline void fetch_row(const void* from, int64_t bytes) {
+  constexpr int64_t kLineBytes = 64;
+  const auto* const at = static_cast<const std::byte*>(from);
+  for (int64_t i = 0; i < bytes; i += kLineBytes) __builtin_prefetch(at + i, kWillWrite, 3);
+}
+
 /// The shape of the tiles that the kernels of this machine compute.
 [[nodiscard]] TileShape product_tile_shape();
 

@@ -13,6 +13,8 @@ ProductOperand StoredRows::operand() const {
 void StoredRows::read(const void* source, int64_t row, int64_t first, int64_t count,
                       float* out) noexcept {
   const auto& stored = *static_cast<const StoredRows*>(source);
+  fetch_row(stored.data_ + stored.rows_.bytes((row + kRowsAhead) * stored.width_ + first),
+            stored.rows_.bytes(count));
   (void)stored.rows_.read(stored.data_, row * stored.width_ + first, count, out);
 }
 
@@ -35,7 +37,11 @@ void StoredTiles::begin(const void* context, const ProductTile& tile) noexcept {
 void StoredTiles::finish(const void* context, const ProductTile& tile) noexcept {
   const auto& stored = *static_cast<const StoredTiles*>(context);
   if (stored.bias_ != nullptr) product_bias_kernel()(stored.bias_ + tile.column, tile);
-  for (int64_t i = 0; i < tile.rows && stored.rows_.is_half(); ++i) {
+  if (!stored.rows_.is_half()) return;
+  for (int64_t i = 0; i < tile.rows; ++i) {
+    // The tile below is next.
+    const int64_t below = (tile.row + tile.rows + i) * stored.width_ + tile.column;
+    fetch_row<true>(stored.dst_ + stored.rows_.bytes(below), stored.rows_.bytes(tile.columns));
     stored.rows_.write(tile.data + i * tile.stride, stored.dst_,
                        (tile.row + i) * stored.width_ + tile.column, tile.columns);
   }
