@@ -147,9 +147,21 @@ void append_convolutions(std::vector<BenchSpec>& specs) {
   append_convolution(specs, "resnet-50", 8, 7, 512, 512);
 }
 
+void append_batch_norms(std::vector<BenchSpec>& specs) {
+  const Attrs eps = {{"eps", 1e-5}};
+  for (const int64_t channels : {16, 32, 64, 256}) {
+    const int64_t side = 512 / channels;
+    const TensorType x = f32({64, side, side, channels});
+    const TensorType c = f32({channels});
+    specs.push_back({"images", "batch_norm", {x, c, c}, eps});
+    specs.push_back({"images", "batch_norm_grad", {x, c, c, c, x}, eps});
+  }
+}
+
 std::vector<BenchSpec> all_specs() {
   std::vector<BenchSpec> specs;
   append_convolutions(specs);
+  append_batch_norms(specs);
   // BERT-base at batch 16 x 128 and a small micro-batch, BERT-mini at 64 x 128.
   for (const DType dtype : {DType::f32, DType::bf16}) {
     for (const int64_t T : {4096, 2048, 128}) {

@@ -15,51 +15,75 @@ HWY_BEFORE_NAMESPACE();
 namespace snug {
 namespace HWY_NAMESPACE {
 
-// dst[c] = sum over rows of term(row, c), one vector of channels at a time; two rows are in flight.
-template <class Term>
-HWY_INLINE void sum_columns(int64_t rows, int64_t channels, float* dst, Term term) {
-  const F32 d;
+// dst[s][c] = sum over rows of terms(row, c)[s], for kVectors vectors of channels from c on. Two
+// rows are in flight.
+template <int kSums, int kVectors, class Terms>
+HWY_INLINE void sum_vectors(int64_t rows, int64_t c, int64_t tail, float* const* dst,
+                            const Terms& terms) {
   const int64_t lanes = lanes_f32();
-  for (int64_t c = 0; c < channels; c += lanes) {
-    const int64_t tail = c + lanes <= channels ? -1 : channels - c;
-    V32 even = hn::Zero(d);
-    V32 odd = hn::Zero(d);
-    int64_t r = 0;
-    for (; r + 2 <= rows; r += 2) {
-      even = hn::Add(even, term(r, c, tail));
-      odd = hn::Add(odd, term(r + 1, c, tail));
+  V32 sums[2][kVectors][kSums];
+  for (auto& row : sums) {
+    for (auto& vector : row) {
+      for (V32& sum : vector) sum = hn::Zero(F32());
     }
-    if (r < rows) even = hn::Add(even, term(r, c, tail));
-    store_at(hn::Add(even, odd), dst, c, tail);
   }
+  const auto add_row = [&](int64_t r, V32(&row)[kVectors][kSums]) HWY_ATTR {
+    for (int v = 0; v < kVectors; ++v) {
+      V32 more[kSums];
+      terms(r, c + v * lanes, tail, more);
+      for (int s = 0; s < kSums; ++s) row[v][s] = hn::Add(row[v][s], more[s]);
+    }
+  };
+  int64_t r = 0;
+  for (; r + 2 <= rows; r += 2) {
+    add_row(r, sums[0]);
+    add_row(r + 1, sums[1]);
+  }
+  if (r < rows) add_row(r, sums[0]);
+  for (int v = 0; v < kVectors; ++v) {
+    for (int s = 0; s < kSums; ++s)
+      store_at(hn::Add(sums[0][v][s], sums[1][v][s]), dst[s], c + v * lanes, tail);
+  }
+}
+
+// As many channels at a time as have eight sums in flight.
+template <int kSums, class Terms>
+HWY_INLINE void sum_columns(int64_t rows, int64_t channels, float* const* dst, const Terms& terms) {
+  constexpr int kVectors = 4 / kSums;
+  const int64_t lanes = lanes_f32();
+  int64_t c = 0;
+  for (; c + kVectors * lanes <= channels; c += kVectors * lanes)
+    sum_vectors<kSums, kVectors>(rows, c, -1, dst, terms);
+  for (; c < channels; c += lanes)
+    sum_vectors<kSums, 1>(rows, c, c + lanes <= channels ? -1 : channels - c, dst, terms);
 }
 
 // The mean of each channel, and the sum of squares around it.
 void block_moments(const float* x, int64_t rows, int64_t channels, float* mean, float* squares) {
   const int64_t lanes = lanes_f32();
-  sum_columns(rows, channels, mean, [=](int64_t r, int64_t c, int64_t tail) HWY_ATTR {
-    return load_at(x + r * channels, c, tail);
-  });
+  sum_columns<1>(rows, channels, &mean,
+                 [=](int64_t r, int64_t c, int64_t tail, V32* more)
+                     HWY_ATTR { more[0] = load_at(x + r * channels, c, tail); });
   const V32 share = hn::Set(F32(), 1.0F / static_cast<float>(rows));
   for (int64_t c = 0; c < channels; c += lanes) {
     const int64_t tail = c + lanes <= channels ? -1 : channels - c;
     store_at(hn::Mul(load_at(mean, c, tail), share), mean, c, tail);
   }
-  sum_columns(rows, channels, squares, [=](int64_t r, int64_t c, int64_t tail) HWY_ATTR {
-    const V32 centered = hn::Sub(load_at(x + r * channels, c, tail), load_at(mean, c, tail));
-    return hn::Mul(centered, centered);
-  });
+  sum_columns<1>(
+      rows, channels, &squares, [=](int64_t r, int64_t c, int64_t tail, V32* more) HWY_ATTR {
+        const V32 centered = hn::Sub(load_at(x + r * channels, c, tail), load_at(mean, c, tail));
+        more[0] = hn::Mul(centered, centered);
+      });
 }
 
 // Sums of dy and of dy (x - mean).
 void block_slopes(const float* x, const float* dy, const float* mean, int64_t rows,
                   int64_t channels, float* sum, float* moment) {
-  sum_columns(rows, channels, sum, [=](int64_t r, int64_t c, int64_t tail) HWY_ATTR {
-    return load_at(dy + r * channels, c, tail);
-  });
-  sum_columns(rows, channels, moment, [=](int64_t r, int64_t c, int64_t tail) HWY_ATTR {
+  float* const sums[] = {sum, moment};
+  sum_columns<2>(rows, channels, sums, [=](int64_t r, int64_t c, int64_t tail, V32* more) HWY_ATTR {
     const V32 centered = hn::Sub(load_at(x + r * channels, c, tail), load_at(mean, c, tail));
-    return hn::Mul(load_at(dy + r * channels, c, tail), centered);
+    more[0] = load_at(dy + r * channels, c, tail);
+    more[1] = hn::Mul(more[0], centered);
   });
 }
 
