@@ -293,12 +293,15 @@ class Compiled:
             results = self.backend.result_bytes(args)
             known = self.plan.result_input_bytes
             self.plan.result_input_bytes = results if known is None else min(known, results)
+        if not (is_first or is_again or self.backend.is_learning):
+            return
+        leaves = leaves_of(args, self.device)
         if is_first or self.backend.is_learning:
             made = self.backend.handed()
-            self.leaves.append([held_with_gradient(each) for each in leaves_of(args, self.device) if each.untyped_storage()._cdata not in made])
+            self.leaves.append([held_with_gradient(each) for each in leaves if each.untyped_storage()._cdata not in made])
         if not (is_first or is_again):
             return
-        trained = {each.untyped_storage()._cdata: each.nbytes for each in leaves_of(args, self.device) if each.requires_grad}
+        trained = {each.untyped_storage()._cdata: each.nbytes for each in leaves if each.requires_grad}
         if is_first:
             self.trained = trained
         if self.backend.graphs == "one":

@@ -88,16 +88,16 @@ MachineProfile load_or_measure_profile(const ProfilePlace& place, int threads) {
   if (place.before_measuring) place.before_measuring();
   const MachineProfile measured =
       better_of(kept, place.measure ? place.measure(threads) : measure_profile(threads));
-  if (place.on_message && is_disturbed(measured))
-    place.on_message("other work had the processors for " +
-                     std::to_string(std::lround(100 * measured.waited_share)) +
-                     " % of the time in which this machine's speeds were measured: seconds may be "
-                     "predicted too high, and the next start measures again");
   // Another process may have been first while this one measured: all go on with the same rates.
   if (reason.empty() || reads_other) {
     const std::optional<MachineProfile> now = read_cache(file, threads);
     if (now && (!kept || now->measurements != kept->measurements)) return *now;
   }
+  if (place.on_message && is_disturbed(measured))
+    place.on_message("other work had the processors for " +
+                     std::to_string(std::lround(100 * measured.waited_share)) +
+                     " % of the time in which this machine's speeds were measured: seconds may be "
+                     "predicted too high, and the next start measures again");
   if (reason.empty()) {
     (void)write_text(file, write_profile(measured));
     return measured;

@@ -107,7 +107,9 @@ HWY_EXPORT(softmax_lanes);
 
 constexpr int64_t kWorthAThreadElements = 4096;
 
-bool is_masked(const NodeSpec& spec) { return *spec.op->name == "masked_softmax"; }
+bool is_masked(const NodeSpec& spec) {
+  return spec.inputs.size() > 1 && spec.inputs[1].dtype == DType::boolean;
+}
 int64_t axis_of(const NodeSpec& spec) { return is_masked(spec) ? -1 : spec.attrs.int64("axis"); }
 
 // The rows along one axis: (outer, count, stride).
