@@ -41,10 +41,12 @@ class Machine {
   /// the machine's speed on first use and keeps it in a file of `profile_folder`; empty:
   /// $XDG_CACHE_HOME/snug, else ~/.cache/snug. Where that cannot be written, a folder snug-UID in
   /// $TMPDIR has the file, which `on_message` is told with the reason. `before_measuring` is called
-  /// where there is no such file: it takes up to half a minute.
+  /// where there is no such file: it takes up to half a minute, and 24 MiB. With less than that as
+  /// `room_bytes` nothing is measured, and seconds are predicted as for an ordinary machine.
   explicit Machine(int64_t threads = 0, const std::string& profile_folder = {},
                    const std::function<void()>& before_measuring = {},
-                   const std::function<void(const std::string&)>& on_message = {});
+                   const std::function<void(const std::string&)>& on_message = {},
+                   int64_t room_bytes = INT64_MAX);
   [[nodiscard]] int threads() const;
   [[nodiscard]] const std::string& backend() const;  // its name
 

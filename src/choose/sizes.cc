@@ -60,7 +60,9 @@ std::string single_value(const RunPlanRequest& request) {
       const Node& node = graph.nodes[id];
       if (!node.op->has_statistics) continue;
       const Shape& x = graph.type(node.inputs[0]).shape;
-      if (element_count(x) == x.back()) return describe(graph, id);
+      if (element_count(x) != x.back()) continue;
+      const std::string text = describe(graph, id);
+      return text.substr(text.find(' ') + 1);  // without the number of its value
     }
   }
   return {};
@@ -77,7 +79,7 @@ void leave_single_values(const RunPlanRequest& request, std::vector<int64_t>& si
               request.micro_batch > 0 ? "micro_batch_size"
               : is_command_line       ? "train_batch_size"
                                       : "batch_rows",
-              "of single rows " + found +
+              "where rows come singly, " + found +
                   " normalises one value a channel: it would be the bias "
                   "whatever the row is, and nothing would be trained",
               "give micro-batches of 2 rows or more");

@@ -11,6 +11,7 @@ namespace {
 
 constexpr size_t kMaxFields = 4096;
 constexpr size_t kNoColumn = SIZE_MAX;
+constexpr char kOrSkip[] = ", or set bad_rows to skip";
 
 struct Delimiter {
   char byte = ',';
@@ -115,7 +116,9 @@ class DelimitedReader final : public RowReader {
       }
       check_text(record_.bytes(), place(record_.line()));
     } catch (const RowError& error) {
-      throw Error(error);  // a broken header is not a row to skip
+      // A broken header is not a row to skip.
+      throw Error(error.code(), error.where(), error.message(),
+                  error.hint().substr(0, error.hint().find(kOrSkip)));
     }
     for (size_t i = 0; i < record_.size(); ++i) columns_.emplace_back(record_.field(i));
     if (schema_.text_form == TextForm::words) {
@@ -150,7 +153,7 @@ class DelimitedReader final : public RowReader {
       throw RowError(ErrorCode::bad_data, place(record_.line()),
                      std::to_string(record_.size()) + " fields where the header has " +
                          std::to_string(columns_.size()),
-                     "correct the row, or set bad_rows to skip");
+                     std::string("correct the row") + kOrSkip);
     }
     row.text = record_.field(text_);
     row.pair.clear();
@@ -181,8 +184,7 @@ class DelimitedReader final : public RowReader {
         throw unaffordable_row(source_.path(), schema_.affordable_bytes);
       if (bad.fault == io::CsvFault::endless) throw;
       if (!is_malformed) throw row_too_long(bad.where());
-      throw RowError(bad.code(), bad.where(), bad.message(),
-                     bad.hint() + ", or set bad_rows to skip");
+      throw RowError(bad.code(), bad.where(), bad.message(), bad.hint() + kOrSkip);
     }
   }
 

@@ -36,13 +36,19 @@ class FramedImages {
   /// Throws RowError for a file that is no image of use, Error{out_of_budget}.
   [[nodiscard]] const std::string& bytes_of(const ImagePlace& place) {
     const std::string path = path_of(place);
+    if (!spec_.has_classes && first_invalid_utf8(place.name))
+      throw RowError(ErrorCode::bad_data, path,
+                     "the name of the file is not UTF-8, and its prediction has it as text",
+                     "rename it, or set bad_rows to skip");
     const int64_t bytes = io::bytes_of_file(path);
     if (bytes > kMostImageFileBytes)
       throw RowError(ErrorCode::bad_data, path,
                      "the file has " + std::to_string(bytes) + " bytes, more than " +
                          std::to_string(kMostImageFileBytes),
                      "save it smaller, or set bad_rows to skip");
-    if (bytes > spec_.affordable_bytes) refuse_size(path, bytes);
+    if (bytes > spec_.affordable_bytes)
+      refuse_size(path, "the file has " + std::to_string(bytes) + " bytes");
+    std::string().swap(file_);  // not beside the next one
     file_ = io::read_all(path, kMostImageFileBytes);
     return file_;
   }
@@ -73,14 +79,14 @@ class FramedImages {
                      "set do_resize to true in preprocessor_config.json, or set bad_rows to skip");
     const int64_t needed = static_cast<int64_t>(file_.size()) + header.decoding_bytes() +
                            framing_bytes(header, spec_.frame, spec_.size);
-    if (needed > spec_.affordable_bytes) refuse_size(path, needed, size_text(from) + " pixels");
+    if (needed > spec_.affordable_bytes)
+      refuse_size(path, size_text(from) + " pixels take " + std::to_string(needed) +
+                            " bytes to be decoded");
   }
-  [[noreturn]] void refuse_size(const std::string& path, int64_t needed,
-                                const std::string& size = "the file") const {
+  [[noreturn]] void refuse_size(const std::string& path, const std::string& what) const {
     throw Error(ErrorCode::out_of_budget, path,
-                size + " take " + std::to_string(needed) +
-                    " bytes to be decoded, and the budget lets " +
-                    std::to_string(spec_.affordable_bytes) + " be taken for it",
+                what + ", and the budget lets " + std::to_string(spec_.affordable_bytes) +
+                    " be taken for it",
                 "raise memory, or save the image smaller");
   }
 
@@ -284,12 +290,13 @@ void ImageFolder::fill(const MicroBatch& batch, const BatchBuffers& buffers) con
 }
 
 void for_each_bad_image(const ImageFolderSpec& spec,
-                        const std::function<void(int64_t, const std::string&)>& take) {
+                        const std::function<void(int64_t number, const std::string& name,
+                                                 const std::string& what)>& take) {
   FramedImages images(spec);
   int64_t number = 0;
-  BadRowLog log{.policy = BadRows::skip};
-  log.on_skip = [&](const std::string& what) { take(number, what); };
   (void)for_each_image(spec.folder, classes_of(spec), [&](const ImagePlace& place) {
+    BadRowLog log{.policy = BadRows::skip};
+    log.on_skip = [&](const std::string& what) { take(number, place.name, what); };
     try {
       (void)images.bytes_of(place);
       (void)images.image_of(place);

@@ -64,8 +64,10 @@ class ImageFolder final : public RowStore {
   std::array<std::array<float, 256>, 3> values_;  // by channel and byte
 };
 
-/// The images that cannot be read: their numbers among all, from 0, and "file: why".
+/// Hears of each image that cannot be read: its number among all, from 0, its path below the
+/// folder, and "file: why".
 void for_each_bad_image(const ImageFolderSpec& spec,
-                        const std::function<void(int64_t, const std::string&)>& take);
+                        const std::function<void(int64_t number, const std::string& name,
+                                                 const std::string& what)>& take);
 
 }  // namespace snug::data

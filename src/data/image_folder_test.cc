@@ -174,9 +174,11 @@ TEST(ImageFolder, bad_images_stop_or_are_skipped_and_counted) {
   EXPECT_EQ(images->facts().bad, 2);
   EXPECT_NE(images->facts().bad_examples.at(1).find("dog/0.jpg: the JPEG is damaged: Premature"),
             std::string::npos);
-  std::vector<int64_t> numbers;
-  for_each_bad_image(spec, [&](int64_t number, const std::string&) { numbers.push_back(number); });
-  EXPECT_EQ(numbers, (std::vector<int64_t>{2, 3}));
+  std::vector<std::string> bad;
+  for_each_bad_image(spec, [&](int64_t number, const std::string& name, const std::string&) {
+    bad.push_back(std::to_string(number) + " " + name);
+  });
+  EXPECT_EQ(bad, (std::vector<std::string>{"2 cat/c.png", "3 dog/0.jpg"}));
   spec.frame = {};
   expect_error([&] { (void)folder.open(spec); }, ErrorCode::bad_data,
                "of 5 images none can be read, such as");

@@ -317,6 +317,21 @@ TEST(Csv, stray_quotes_are_errors_and_reading_goes_on_at_the_next_line) {
   }
 }
 
+TEST(Csv, a_broken_header_is_no_row_to_skip_and_nobody_says_so) {
+  const TemporaryFolder folder;
+  for (const char* header : {"\"text\"s,label", "te\"xt,label", "te\rxt,label"}) {
+    const auto file = folder.write("bad.csv", std::string(header) + "\nok,1\n");
+    try {
+      (void)read(file, {}, BadRows::skip);
+      ADD_FAILURE() << header;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.where(), file + ":1");
+      EXPECT_FALSE(error.hint().empty());
+      EXPECT_EQ(error.hint().find("skip"), std::string::npos) << error.hint();
+    }
+  }
+}
+
 TEST(Csv, the_header_says_what_ends_a_field) {
   const TemporaryFolder folder;
   const auto check = [&](const std::string& name, const std::string& text, char delimiter = 0) {

@@ -249,9 +249,10 @@ std::string read_all(const std::string& path, int64_t max_bytes) {
                 "check that this is the file you meant");
   }
   std::string text;
-  // Files of /proc report no size, so read until the end, never past the limit.
+  // Files of /proc report no size, so read until the end, never past the limit. The first read asks
+  // for a byte more than there should be: text that grows would be in memory twice.
   int64_t done = 0;
-  int64_t chunk = std::max<int64_t>(bytes, 4096);
+  int64_t chunk = std::max<int64_t>(bytes + 1, 4096);
   while (true) {
     chunk = std::min(chunk, max_bytes + 1 - done);
     text.resize(static_cast<size_t>(done + chunk));

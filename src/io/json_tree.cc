@@ -25,6 +25,7 @@ class TreeBuilder final : public JsonEvents {
         follows_path_(taken.entries.take || !taken.rows.empty()) {}
 
   std::string message;
+  bool is_above_bound = false;  // the text may be right
 
   bool null() override { return add(JsonNode::Kind::null) != nullptr; }
   bool boolean(bool value) override {
@@ -120,7 +121,9 @@ class TreeBuilder final : public JsonEvents {
       return nullptr;
     }
     if (++nodes_ > bounds_.max_values) {
-      message = "the document has more than " + std::to_string(bounds_.max_values) + " values";
+      message = "the document has more than " + std::to_string(bounds_.max_values) +
+                " values, and so many are read at most";
+      is_above_bound = true;
       return nullptr;
     }
     JsonNode* node = stack_.empty() ? &root_ : &stack_.back()->children->items.emplace_back();
@@ -245,6 +248,7 @@ JsonNode parse_json_tree(std::string_view text, const std::string& name, const J
   JsonNode root;
   TreeBuilder builder(root, bounds, taken);
   if (!read_json_events(text, builder)) {
+    if (builder.is_above_bound) throw Error(ErrorCode::bad_data, name, builder.message);
     throw Error(ErrorCode::bad_data, name, "broken JSON: " + builder.message,
                 "correct the file at this place, or get it again");
   }

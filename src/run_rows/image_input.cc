@@ -261,7 +261,10 @@ TrainedRows ImageInput::open_rows(const RunConfig& config, const RunOptions& opt
   if (images.bad > 0 && !is_labelled) {
     const data::ImageFolderSpec spec = folder_spec(request);
     trained.skipped.emplace(cache_path + ".skipped", [&](const SkippedRows::Add& add) {
-      data::for_each_bad_image(spec, add);
+      data::for_each_bad_image(
+          spec, [&](int64_t number, const std::string& name, const std::string& what) {
+            add({.number = number, .file = name, .reason = what});
+          });
     });
   }
   return trained;

@@ -14,11 +14,14 @@ constexpr int64_t kStopRows = 4096;
 
 SkippedRows::SkippedRows(const std::string& scratch, const std::function<void(const Add&)>& find)
     : file_(io::open_nameless(scratch)) {
-  find([&](int64_t number, const std::string& reason) {
-    const Record record{.number = number, .bytes = static_cast<int64_t>(reason.size())};
+  find([&](const Row& row) {
+    const Record record{.number = row.number,
+                        .file_bytes = static_cast<int64_t>(row.file.size()),
+                        .reason_bytes = static_cast<int64_t>(row.reason.size())};
     file_.write_all(&record, sizeof record);
-    file_.write_all(reason.data(), record.bytes);
-    written_ += static_cast<int64_t>(sizeof record) + record.bytes;
+    file_.write_all(row.file);
+    file_.write_all(row.reason);
+    written_ += static_cast<int64_t>(sizeof record) + record.file_bytes + record.reason_bytes;
   });
   read_record();
 }
@@ -28,7 +31,9 @@ SkippedRows skipped_texts(const std::vector<std::string>& files, const data::Row
   return {scratch, [&](const SkippedRows::Add& add) {
             int64_t rows = 0;
             data::BadRowLog log{.policy = BadRows::skip};
-            log.on_skip = [&](const std::string& reason) { add(rows++, reason); };
+            log.on_skip = [&](const std::string& reason) {
+              add({.number = rows++, .file = {}, .reason = reason});
+            };
             for (const std::string& file : files) {
               const auto reader = data::open_rows(file, schema, log);
               data::Row row;
@@ -46,11 +51,17 @@ void SkippedRows::read_record() {
   read_ += static_cast<int64_t>(sizeof next_);
 }
 
+std::string SkippedRows::read_text(int64_t bytes) {
+  std::string text(static_cast<size_t>(bytes), '\0');
+  file_.read_at(read_, reinterpret_cast<std::byte*>(text.data()), bytes);
+  read_ += bytes;
+  return text;
+}
+
 std::optional<SkippedRows::Row> SkippedRows::take(int64_t number) {
   if (next_.number != number) return std::nullopt;
-  Row row{.number = number, .reason = std::string(static_cast<size_t>(next_.bytes), '\0')};
-  file_.read_at(read_, reinterpret_cast<std::byte*>(row.reason.data()), next_.bytes);
-  read_ += next_.bytes;
+  Row row{.number = number, .file = read_text(next_.file_bytes), .reason = {}};
+  row.reason = read_text(next_.reason_bytes);
   read_record();
   return row;
 }

@@ -19,11 +19,12 @@ class SkippedRows {
  public:
   struct Row {
     int64_t number = 0;  // in all files, from 0; good rows count
+    std::string file;    // of an image: its path below the folder
     std::string reason;  // "file:line: what"
   };
 
   /// Hears of each row that cannot be read, in order.
-  using Add = std::function<void(int64_t number, const std::string& reason)>;
+  using Add = std::function<void(const Row& row)>;
   /// `find` reads the rows once. `scratch` is created and has no name from then on.
   SkippedRows(const std::string& scratch, const std::function<void(const Add&)>& find);
   /// The next of them where it has this number.
@@ -31,10 +32,12 @@ class SkippedRows {
 
  private:
   struct Record {
-    int64_t number = -1;  // -1: there is none
-    int64_t bytes = 0;    // of the reason, which follows
+    int64_t number = -1;       // -1: there is none
+    int64_t file_bytes = 0;    // which follow
+    int64_t reason_bytes = 0;  // likewise
   };
   void read_record();
+  [[nodiscard]] std::string read_text(int64_t bytes);
 
   io::File file_;
   int64_t written_ = 0;  // bytes

@@ -41,8 +41,10 @@ void take_max_length(RunConfig& config, int64_t saved, int64_t max_positions,
                               config.model + " was trained with " + std::to_string(saved));
   }
   if (is_given) return;
-  config.max_seq_length = max_positions > 0 ? std::min(saved, max_positions) : saved;
-  notices::say(options, "texts are cut at " + tokens() + " tokens (model_max_length of " +
+  const bool has_fewer_positions = max_positions > 0 && max_positions < saved;
+  config.max_seq_length = has_fewer_positions ? max_positions : saved;
+  notices::say(options, "texts are cut at " + tokens() + " tokens (" +
+                            (has_fewer_positions ? "the positions" : "model_max_length") + " of " +
                             config.model + ")");
 }
 

@@ -50,12 +50,14 @@ int threads_of(int64_t wanted, double processors) {
 
 MachineProfile profile_of(int threads, double processors, const std::string& profile_folder,
                           const std::function<void()>& before_measuring,
-                          const std::function<void(const std::string&)>& on_message) {
+                          const std::function<void(const std::string&)>& on_message,
+                          int64_t room_bytes) {
   return load_or_measure_profile(
       {.folder = profile_folder.empty() ? usual_folder() : profile_folder,
        .file = profile_file(threads),
        .shares_processors = threads > processors,
        .before_measuring = before_measuring,
+       .room_bytes = room_bytes,
        .on_message = on_message},
       threads);
 }
@@ -64,7 +66,7 @@ MachineProfile profile_of(int threads, double processors, const std::string& pro
 
 Machine::Machine(int64_t threads, const std::string& profile_folder,
                  const std::function<void()>& before_measuring,
-                 const std::function<void(const std::string&)>& on_message) {
+                 const std::function<void(const std::string&)>& on_message, int64_t room_bytes) {
   const DefaultFloatMode float_mode;
   constexpr int64_t kMost = 1024;  // as of a run
   if (threads < 0 || threads > kMost)
@@ -77,7 +79,7 @@ Machine::Machine(int64_t threads, const std::string& profile_folder,
                std::to_string(available_threads()) +
                " at once: threads that wait for one another make steps slower");
   MachineProfile profile =
-      profile_of(own, processors, profile_folder, before_measuring, on_message);
+      profile_of(own, processors, profile_folder, before_measuring, on_message, room_bytes);
   const MachineLimits limits = limits_of(profile);
   impl_ = std::make_shared<const Impl>(
       Impl{.threads = own,

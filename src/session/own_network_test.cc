@@ -121,7 +121,9 @@ TEST(OwnNetwork, batch_statistics_of_one_value_are_refused_and_no_split) {
   options.allow_coupled_split = true;
   options.micro_batch_size = 1;
   std::string text = refusal([&] { (void)plan_network(normalised({}), options); });
-  EXPECT_NE(text.find("[micro_batch_size] of single rows %"), std::string::npos) << text;
+  EXPECT_NE(text.find("[micro_batch_size] where rows come singly, bn/batch_norm normalises"),
+            std::string::npos)
+      << text;
   EXPECT_NE(text.find("bn/batch_norm normalises one value a channel"), std::string::npos) << text;
   EXPECT_NE(text.find("hint: give micro-batches of 2 rows or more"), std::string::npos) << text;
   EXPECT_EQ(plan_network(normalised({2}), options).micro_batch, 1);  // two places a row
@@ -132,7 +134,9 @@ TEST(OwnNetwork, batch_statistics_of_one_value_are_refused_and_no_split) {
   options = options_of();
   options.batch_rows = 1;
   text = refusal([&] { (void)plan_network(normalised({}), options); });
-  EXPECT_NE(text.find("[batch_rows] of single rows %"), std::string::npos) << text;
+  EXPECT_NE(text.find("[batch_rows] where rows come singly, bn/batch_norm normalises"),
+            std::string::npos)
+      << text;
   options.only_evaluation = true;  // which takes the running statistics
   EXPECT_EQ(plan_network(normalised({}), options).micro_batch, 1);
 }

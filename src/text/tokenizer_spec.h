@@ -99,8 +99,8 @@ struct TokenizerConfig {
 
 /// The most bytes of a file; published vocabularies of half a million tokens take 20 MB.
 inline constexpr int64_t kMaxTokenizerFileBytes = int64_t{32} << 20;
-/// The most values of a JSON file, its vocabulary apart.
-inline constexpr int64_t kMaxTokenizerValues = 100'000;
+/// The most values of a JSON file, its vocabulary and merges apart: seven for each added token.
+inline constexpr int64_t kMaxTokenizerValues = 200'000;
 
 /// Reads tokenizer_config.json and config.json for the class where it names none; where it has no
 /// added_tokens_decoder, special_tokens_map.json and added_tokens.json too. Missing files say

@@ -98,8 +98,8 @@ TEST(WordPieceErrors, tokenizer_config_is_honoured_or_refused) {
       R"({"pad_token": )" + std::string(500'000, '[') + std::string(500'000, ']') + "}";
   expect_error(error(deep), "bad_data", "nested deeper than 64 levels");
   std::string wide = R"({"x": [0)";
-  for (int i = 0; i < 200'000; ++i) wide += ",0";
-  expect_error(error(wide + "]}"), "bad_data", "more than 100000 values");
+  for (int i = 0; i < 300'000; ++i) wide += ",0";
+  expect_error(error(wide + "]}"), "bad_data", "more than 200000 values");
   expect_error(error(R"({"do_lower_case": true, "do_lower_case": false})"), "bad_data",
                "stands twice");
   expect_error(error("[]"), "unsupported", "tokenizer_config is not an object");

@@ -119,7 +119,7 @@ void open_rows(const RunConfig& config, const RunOptions& options, const std::st
 }
 
 void open_session(const RunConfig& config, const RunOptions& options, Trained& trained) {
-  const Machine machine = verbs::open_machine(config, options);
+  const Machine machine = verbs::open_machine(config, options, verbs::BudgetUse::runs);
   const std::vector<Lengths> lengths(trained.buckets.begin(), trained.buckets.end());
   session::RunSession session{.options = train::session_options_of(train::evaluation_spec(config)),
                               .has_command_line_hints = true};
@@ -250,6 +250,7 @@ void predict_rows(const RunConfig& given, const std::function<void(const Predict
       if (!skipped) return;
       Prediction none;
       none.row = row++;
+      none.file = skipped->file;
       none.reason = skipped->reason;
       none.lacking = *trained.model.task->predicted;
       sink(none);

@@ -34,7 +34,7 @@ Explanation explain_run(const RunConfig& given, const RunOptions& options) {
   const run_rows::CopiedStreams streams(config, options, work,
                                         {&RunConfig::train_file, &RunConfig::validation_file},
                                         run_rows::CopiedStreams::Copies::are_removed);
-  const Machine machine = verbs::open_machine(config, options);
+  const Machine machine = verbs::open_machine(config, options, verbs::BudgetUse::plans);
   end("machine", fmt::format("the {} backend, {} threads, {}", machine.backend(), machine.threads(),
                              to_string(instruction_set())));
 

@@ -69,15 +69,15 @@ std::string TrainSummary::to_json() const {
 std::string Prediction::to_json() const {
   std::string text = "{\"row\":" + std::to_string(row);
   const auto begin_field = [&text](const std::string& name) { text += ",\"" + name + "\":"; };
+  if (!file.empty()) {
+    begin_field("file");
+    text += nlohmann::json(file).dump(-1, ' ', false, kReplace);
+  }
   if (!reason.empty()) {
     begin_field(lacking);
     text += "null";
     begin_field("reason");
     return text + nlohmann::json(reason).dump(-1, ' ', false, kReplace) + "}";
-  }
-  if (!file.empty()) {
-    begin_field("file");
-    text += nlohmann::json(file).dump(-1, ' ', false, kReplace);
   }
   if (!label.empty()) {
     begin_field("label");

@@ -21,7 +21,7 @@ auto with_setup(const RunConfig& given, const RunOptions& options, const Made& m
   const run_rows::CopiedStreams streams(config, options, work,
                                         {&RunConfig::train_file, &RunConfig::validation_file},
                                         run_rows::CopiedStreams::Copies::are_removed);
-  const Machine machine = verbs::open_machine(config, options);
+  const Machine machine = verbs::open_machine(config, options, verbs::BudgetUse::plans);
   verbs::RunSetup setup = verbs::open_setup(config, options, work, {});
   const std::function<void(const Error&)> leave = [&](const Error& heard) {
     work.remove();

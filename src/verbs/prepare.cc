@@ -231,8 +231,9 @@ RunSession session_for(const RunConfig& config, const RunOptions& options, const
 
 }  // namespace
 
-Machine open_machine(const RunConfig& config, const RunOptions& options) {
+Machine open_machine(const RunConfig& config, const RunOptions& options, BudgetUse use) {
   const StopScope stop({.cancel = options.cancel, .deadline = {}});
+  const bool is_within = use == BudgetUse::runs && options.budgets_whole_process;
   return Machine(
       config.threads, options.profile_folder,
       [&] {
@@ -240,7 +241,8 @@ Machine open_machine(const RunConfig& config, const RunOptions& options) {
                      "measuring how fast this machine is, for this number of threads and " +
                          std::string(to_string(instruction_set())) + ": up to half a minute");
       },
-      [&](const std::string& text) { notices::say(options, text); });
+      [&](const std::string& text) { notices::say(options, text); },
+      is_within ? resolve_memory(config.memory) - current_rss_bytes() : INT64_MAX);
 }
 
 RunSession run_session(const RunConfig& config, const RunOptions& options, const RunSetup& setup,

@@ -32,8 +32,13 @@ void refuse_without_base(const run_model::Model& model);
 [[nodiscard]] RunSetup open_setup(const RunConfig& config, const RunOptions& options,
                                   const run_rows::WorkFolder& work, const std::string& checkpoint);
 
-/// What the verb runs on. Measuring it for the first time is said, and hears a signal.
-[[nodiscard]] Machine open_machine(const RunConfig& config, const RunOptions& options);
+/// Whether what opens a machine runs in the budget, which is the whole process's then, or only
+/// plans for one.
+enum class BudgetUse { runs, plans };
+/// What the verb runs on. Measuring it for the first time is said, hears a signal, and keeps to the
+/// budget of a run.
+[[nodiscard]] Machine open_machine(const RunConfig& config, const RunOptions& options,
+                                   BudgetUse use);
 
 /// How the run is planned and trained; `micro_batch` 0: chosen by the planner. Refers to all that
 /// it is given. Weights are not initialised. Throws what check_startup does.

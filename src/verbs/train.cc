@@ -61,7 +61,8 @@ struct ReadyRun {
 
 void plan_run(RunConfig& config, const RunOptions& options, const run_rows::WorkFolder& work,
               RunStart& start, ReadyRun& run) {
-  const Machine& machine = run.machine.emplace(verbs::open_machine(config, options));
+  const Machine& machine =
+      run.machine.emplace(verbs::open_machine(config, options, verbs::BudgetUse::runs));
   run.setup = verbs::open_setup(config, options, work, start.checkpoint());
   run.setup.needs_base = true;
   verbs::refuse_without_base(run.setup.model);

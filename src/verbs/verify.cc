@@ -172,7 +172,7 @@ VerifyReport verify_run(const RunConfig& given, const RunOptions& options) {
   const run_rows::CopiedStreams streams(config, options, work,
                                         {&RunConfig::train_file, &RunConfig::validation_file},
                                         run_rows::CopiedStreams::Copies::are_removed);
-  const Machine machine = verbs::open_machine(config, options);
+  const Machine machine = verbs::open_machine(config, options, verbs::BudgetUse::runs);
   verbs::RunSetup setup = verbs::open_setup(config, options, work, {});
   (void)verbs::take_levers(config, options, machine, setup);
   const Case it{config, options, setup, machine};

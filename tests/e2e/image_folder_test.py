@@ -1,5 +1,6 @@
 """Images in folders: PNG and JPEG files, decoded once, whatever their sizes."""
 import json
+import os
 import pathlib
 import random
 import shutil
@@ -137,6 +138,8 @@ class ImageFolders(Case):
         self.assertEqual([line["row"] for line in lines], list(range(10)))
         self.assertEqual([line["row"] for line in lines if line["label"] is None], [6, 9])
         self.assertIn("red/a.jpg: the file is neither PNG nor JPEG", lines[9]["reason"])
+        self.assertEqual(lines[9]["file"], "red/a.jpg")
+        self.assertEqual(len({line["file"] for line in lines}), 10)
         (self.images / "red/bomb.png").write_bytes(png(1, 1, b"abc").replace(struct.pack(">II", 1, 1), struct.pack(">II", 60000, 60000), 1))
         done = run("train", *options(**self.base(output_dir=self.folder / "no")))
         self.assertIn("bomb.png] the image has 60000 x 60000 pixels, more than 89478485", done.stderr)
@@ -152,6 +155,22 @@ class ImageFolders(Case):
         out = self.train("run", memory=budget, max_steps=1)
         self.assert_resident_within(self.summary(out), budget)
         self.assertGreater(self.summary(out)["measured_peak_rss_bytes"], side * side * 3)
+
+    def test_a_file_that_is_larger_than_its_pixels_stays_within_the_budget(self):
+        whole = (self.images / "red/0.png").read_bytes()
+        (self.images / "red/0.png").write_bytes(whole + bytes(40 << 20))  # behind the end of the image
+        budget = 80 << 20
+        self.assertLessEqual(self.plan(**self.base())["smallest_budget_bytes"], budget)
+        out = self.train("run", memory=budget, max_steps=1)
+        self.assert_resident_within(self.summary(out), budget)
+        self.assertGreater(self.summary(out)["measured_peak_rss_bytes"], 40 << 20)
+
+    def test_a_prediction_names_its_file_or_says_why_not(self):
+        out = self.train("run", max_steps=1)
+        shutil.copy(self.test / "red/0.png", os.fsencode(self.test) + b"/red/\xff.png")
+        done = run("predict", *options(**self.trained(model=out / "last", test_file=self.test)))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("the name of the file is not UTF-8", done.stderr)
 
     def test_what_is_no_folder_of_classes_says_so(self):
         empty = self.folder / "empty"

@@ -65,6 +65,8 @@ inline constexpr std::string_view kHalfKind = "half";
 
 /// Built-in rates of an ordinary machine, for tests and where measuring is not wanted.
 [[nodiscard]] MachineProfile default_profile();
+/// What measuring a machine takes at most.
+inline constexpr int64_t kMeasuringBytes = int64_t{24} << 20;
 /// Where a profile is kept.
 struct ProfilePlace {
   std::string folder;  // empty: there is none
@@ -72,12 +74,15 @@ struct ProfilePlace {
   // The threads have fewer processors: they wait for one another, whoever else is there.
   bool shares_processors = false;
   std::function<void()> before_measuring = {};
-  /// Sentences for people: that, and why, speeds are kept elsewhere, or nowhere.
+  /// What measuring may take. Where that is less than kMeasuringBytes, nothing is measured, and the
+  /// rates are those of a file or of default_profile().
+  int64_t room_bytes = INT64_MAX;
+  /// Sentences for people: that, and why, speeds are kept elsewhere, nowhere, or not measured.
   std::function<void(const std::string&)> on_message = {};
   /// Measures for so many threads; empty: by running kernels.
   std::function<MachineProfile(int threads)> measure = {};
 };
-/// Reads the profile of this machine, or measures it (up to half a minute, at most 24 MiB) and
+/// Reads the profile of this machine, or measures it (up to half a minute) and
 /// writes it. One that other work disturbed is measured again, four times at most, and the least
 /// disturbed one is kept. Where the folder cannot be written, the file is kept in one of this
 /// user's in $TMPDIR.

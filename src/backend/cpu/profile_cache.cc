@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "backend/cpu/measure_profile.h"
+#include "base/units.h"
 #include "io/buffered_file.h"
 #include "io/file.h"
 #include "snug/error.h"
@@ -84,6 +85,15 @@ MachineProfile load_or_measure_profile(const ProfilePlace& place, int threads) {
     const std::optional<MachineProfile> own = read_cache(file, threads);
     if (own && (!kept || own->measurements > kept->measurements)) kept = own;
     if (kept && !is_disturbed(*kept)) return *kept;
+  }
+  if (place.room_bytes < kMeasuringBytes) {
+    if (kept) return *kept;
+    if (place.on_message)
+      place.on_message("the budget has no room to measure this machine's speeds, which takes " +
+                       format_bytes(kMeasuringBytes) +
+                       " once: seconds are predicted as for an ordinary machine until a plan, or a "
+                       "run in a larger budget, measures them");
+    return default_profile();
   }
   if (place.before_measuring) place.before_measuring();
   const MachineProfile measured =

@@ -362,6 +362,30 @@ TEST(ProfileCache, A_good_file_is_used_and_a_damaged_one_is_measured_anew) {
   EXPECT_EQ(folder.files(), 1U);                                          // no temporary file stays
 }
 
+TEST(ProfileCache, Nothing_is_measured_where_a_budget_has_no_room_for_it) {
+  const TemporaryFolder folder("snug_profile_");
+  const std::string path = folder.file("profile.json");
+  std::vector<std::string> said;
+  const auto load = [&](int64_t room_bytes) {
+    return load_or_measure_profile({.folder = folder.file(""),
+                                    .file = "profile.json",
+                                    .room_bytes = room_bytes,
+                                    .on_message = [&](const auto& text) { said.push_back(text); },
+                                    .measure = measure_undisturbed},
+                                   1);
+  };
+  EXPECT_TRUE(rates_equal(load(kMeasuringBytes - 1), default_profile()));
+  EXPECT_EQ(folder.files(), 0U);
+  ASSERT_EQ(said.size(), 1U);
+  EXPECT_NE(said[0].find("no room to measure this machine's speeds, which takes 24.0 MiB"),
+            std::string::npos)
+      << said[0];
+  const MachineProfile measured = load(kMeasuringBytes);
+  EXPECT_FALSE(rates_equal(measured, default_profile()));
+  EXPECT_TRUE(rates_equal(load(0), measured));  // a file takes no room
+  EXPECT_EQ(said.size(), 1U);
+}
+
 TEST(ProfileCache, What_other_work_disturbed_is_measured_again_and_the_least_disturbed_is_kept) {
   const TemporaryFolder folder("snug_profile_");
   const std::vector<double> shares = {0.5, 0.7, 0.2, 0.3, 0.0};
