@@ -98,8 +98,12 @@ void parallel_for(int threads, int64_t n, int64_t grain, RangeBody body) noexcep
   parallel_parts_for(threads, n, grain, [&](int, int64_t begin, int64_t end) { body(begin, end); });
 }
 
+bool has_threads(int threads) {
+  return threads < 2 || !has_lost_workers.load(std::memory_order_relaxed);
+}
+
 void check_threads(int threads) {
-  if (threads < 2 || !has_lost_workers.load(std::memory_order_relaxed)) return;
+  if (has_threads(threads)) return;
   throw Error(ErrorCode::unsupported, "threads",
               "this process was forked from one that had computed in several threads, of which it "
               "has none: it would wait for them for ever",

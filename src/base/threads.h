@@ -51,8 +51,10 @@ class PartBody {
 };
 void parallel_parts_for(int threads, int64_t n, int64_t grain, PartBody body) noexcept;
 
-/// Throws Error{unsupported} where loops in so many threads would never end: in a process that was
-/// forked from one whose loops had workers. To be asked before the first loop of a call.
+/// False where loops in so many threads would never end: in a process that was forked from one
+/// whose loops had workers.
+[[nodiscard]] bool has_threads(int threads);
+/// Throws Error{unsupported} there. To be asked before the first loop of a call.
 void check_threads(int threads);
 
 /// Sets the number of workers that oneDNN's primitives use when called from this thread.

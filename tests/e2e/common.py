@@ -73,7 +73,7 @@ def write_cifar(folder, **counts):
 def run(*words, env=None, timeout=600, prefix=()):
     """Runs the program; returns the finished process with text output."""
     merged = dict(os.environ, **(env or {}))
-    return subprocess.run([*prefix, SNUG, *map(str, words)], capture_output=True, text=True, timeout=timeout, env=merged)
+    return subprocess.run([*prefix, SNUG, *map(str, words)], capture_output=True, text=True, errors="surrogateescape", timeout=timeout, env=merged)
 
 
 def keep_speeds(profile):

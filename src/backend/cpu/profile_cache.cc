@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "backend/cpu/measure_profile.h"
+#include "base/threads.h"
 #include "base/units.h"
 #include "io/buffered_file.h"
 #include "io/file.h"
@@ -72,7 +73,7 @@ MachineProfile better_of(const std::optional<MachineProfile>& before, MachinePro
 MachineProfile load_or_measure_profile(const ProfilePlace& place, int threads) {
   const std::string usual = place.folder + "/" + place.file;
   const auto is_disturbed = [&](const MachineProfile& profile) {
-    return !place.shares_processors && is_measured_again(profile);
+    return !place.shares_processors && has_threads(threads) && is_measured_again(profile);
   };
   std::optional<MachineProfile> kept;
   if (!place.folder.empty()) kept = read_cache(usual, threads);

@@ -2,6 +2,7 @@
 // Fitting of rates, and the cache file of a machine profile: what is kept, what is refused, what is
 // repaired.
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -427,6 +428,32 @@ TEST(ProfileCache, What_other_work_disturbed_is_measured_again_and_the_least_dis
   EXPECT_EQ(load(true).waited_share, 0.5);
   EXPECT_EQ(measured, 1U);
   EXPECT_EQ(said.size(), 2U);
+}
+
+TEST(ProfileCache, A_forked_child_takes_what_it_cannot_measure_again) {
+  const TemporaryFolder folder("snug_profile_");
+  MachineProfile disturbed = default_profile();
+  disturbed.machine = machine_key(2);
+  disturbed.waited_share = 0.5;
+  disturbed.measurements = 1;
+  ASSERT_TRUE(is_measured_again(disturbed));
+  std::ofstream(folder.file("profile.json")) << write_profile(disturbed);
+  parallel_for(2, 2, 1, [](int64_t, int64_t) {});
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    try {
+      const MachineProfile taken =
+          load_or_measure_profile({.folder = folder.file(""), .file = "profile.json"}, 2);
+      ::_exit(rates_equal(taken, disturbed) ? 0 : 1);
+    } catch (...) {
+      ::_exit(2);
+    }
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 TEST(ProfileMeasurement, Threads_that_share_a_processor_have_speeds_of_their_own) {

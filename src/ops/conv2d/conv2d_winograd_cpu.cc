@@ -162,7 +162,7 @@ class WinogradGradWeight final : public Kernel {
       parallel_parts_for(threads_, row_parts_ * cuts, 1, [&](int part, int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i) {
           loops_.add_products(shape_, sums,
-                              {.rows = part_of(kSide, 1, i / cuts, row_parts_),
+                              {.rows = part_of(kWinogradSide, 1, i / cuts, row_parts_),
                                .columns = part_of(count, width_, i % cuts, cuts),
                                .tiles_at_once = tiles_at_once(),
                                .scratch = scratch + rows_at() + part * part_floats()});
@@ -176,8 +176,6 @@ class WinogradGradWeight final : public Kernel {
   }
 
  private:
-  static constexpr int64_t kSide = 4;  // rows of the 4 x 4
-
   // So few that all threads have as many shares of a slice, or one for each panel.
   [[nodiscard]] int64_t column_parts(int64_t columns, int64_t row_parts) const {
     const int64_t panels = columns / width_;
@@ -187,14 +185,14 @@ class WinogradGradWeight final : public Kernel {
   }
   // As few as give all threads as much to do and have room for enough tiles.
   [[nodiscard]] int64_t find_row_parts() const {
-    for (int64_t parts = 1; parts < kSide; parts *= 2) {
+    for (int64_t parts = 1; parts < kWinogradSide; parts *= 2) {
       const bool is_fair = parts * column_parts(columns_, parts) % threads_ == 0;
       if (is_fair && kLeastOfRows * tile_floats(parts) <= kShareFloats) return parts;
     }
-    return kSide;
+    return kWinogradSide;
   }
   [[nodiscard]] int64_t tile_floats(int64_t row_parts) const {
-    return winograd_share_floats(kSide / row_parts, shape_.src_channels, columns_);
+    return winograd_share_floats(kWinogradSide / row_parts, shape_.src_channels, columns_);
   }
   [[nodiscard]] int64_t tiles_at_once() const {
     return std::min(shape_.tiles(), std::clamp(kShareFloats / tile_floats(row_parts_),

@@ -19,7 +19,8 @@
 
 namespace snug {
 
-constexpr int64_t kWinogradPlanes = 16;
+constexpr int64_t kWinogradSide = 4;  // of the pixels under a tile
+constexpr int64_t kWinogradPlanes = kWinogradSide * kWinogradSide;
 
 /// The two images of a convolution: places lie on dst, the pixels under them on src.
 struct WinogradShape {

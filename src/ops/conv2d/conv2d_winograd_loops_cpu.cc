@@ -12,7 +12,7 @@ HWY_BEFORE_NAMESPACE();
 namespace snug {
 namespace HWY_NAMESPACE {
 
-constexpr int64_t kSide = 4;     // of the pixels under a tile
+constexpr int64_t kSide = kWinogradSide;
 constexpr int64_t kTaps = 9;     // of a filter
 constexpr int64_t kAtOnce = 16;  // channels whose filters are transformed at a time
 constexpr int64_t kMaxWidth = 2 * hn::MaxLanes(F32());
