@@ -60,9 +60,7 @@ std::string single_value(const RunPlanRequest& request) {
       const Node& node = graph.nodes[id];
       if (!node.op->has_statistics) continue;
       const Shape& x = graph.type(node.inputs[0]).shape;
-      if (element_count(x) != x.back()) continue;
-      const std::string text = describe(graph, id);
-      return text.substr(text.find(' ') + 1);  // without the number of its value
+      if (element_count(x) == x.back()) return scoped_name(node);
     }
   }
   return {};

@@ -16,6 +16,7 @@
 #include "base/units.h"
 #include "graph/node_classes.h"
 #include "graph/op_def.h"
+#include "graph/text.h"
 
 namespace snug::compile {
 
@@ -35,8 +36,7 @@ std::string storage_name(const Graph& graph, ValueId id) {
   if (!value.name.empty()) return value.name;
   const Node& node = graph.node(value.producer);
   const std::string& output = (*node.op->outputs)[static_cast<size_t>(value.output_index)];
-  return (node.scope.empty() ? "" : node.scope.str() + "/") + *node.op->name +
-         (node.outputs.size() > 1 ? "." + output : "");
+  return scoped_name(node) + (node.outputs.size() > 1 ? "." + output : "");
 }
 
 // Lists of storages in which each stands once, one list after the other. The norm of all gradients

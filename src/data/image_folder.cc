@@ -295,12 +295,12 @@ void for_each_bad_image(const ImageFolderSpec& spec,
   FramedImages images(spec);
   int64_t number = 0;
   (void)for_each_image(spec.folder, classes_of(spec), [&](const ImagePlace& place) {
-    BadRowLog log{.policy = BadRows::skip};
-    log.on_skip = [&](const std::string& what) { take(number, place.name, what); };
     try {
       (void)images.bytes_of(place);
       (void)images.image_of(place);
     } catch (const RowError& error) {
+      BadRowLog log{.policy = BadRows::skip};
+      log.on_skip = [&](const std::string& what) { take(number, place.name, what); };
       log.report(error);
     }
     ++number;

@@ -301,10 +301,14 @@ class Parser {
 
 }  // namespace
 
+std::string scoped_name(const Node& node) {
+  return (node.scope.empty() ? "" : node.scope.str() + "/") + *node.op->name;
+}
+
 std::string describe(const Graph& graph, NodeId id) {
   const Node& node = graph.node(id);
   const std::string first = node.outputs.empty() ? "_" : to_string(node.outputs[0]);
-  return "%" + first + " " + (node.scope.empty() ? "" : node.scope.str() + "/") + *node.op->name;
+  return "%" + first + " " + scoped_name(node);
 }
 
 std::string print(const Graph& graph) {

@@ -21,6 +21,8 @@
 namespace snug {
 
 [[nodiscard]] std::string print(const Graph& graph);
+/// "encoder.layer.3/softmax": a node in messages for people who have not seen the graph's text.
+[[nodiscard]] std::string scoped_name(const Node& node);
 /// "%12 encoder.layer.3/softmax": a node in messages.
 [[nodiscard]] std::string describe(const Graph& graph, NodeId node);
 /// Throws Error{invalid_graph}, or {shape_mismatch} where types do not fit, with "line N" as its

@@ -100,7 +100,7 @@ TEST(Host, a_child_that_was_forked_behind_a_step_is_told_so_by_every_call_that_c
         << i << ": " << said;
     EXPECT_NE(said.find("\nhint: fork before anything is computed"), std::string::npos) << said;
   }
-  // What needs no threads goes on, also where the next start would measure the machine again.
+  // What needs no threads goes on.
   EXPECT_EQ(in_child([&] {
               (void)session.read("in.weight");
               (void)SessionPlan(network_of(), options_of(2));

@@ -82,10 +82,9 @@ struct ProfilePlace {
   /// Measures for so many threads; empty: by running kernels.
   std::function<MachineProfile(int threads)> measure = {};
 };
-/// Reads the profile of this machine, or measures it (up to half a minute) and
-/// writes it. One that other work disturbed is measured again, four times at most, and the least
-/// disturbed one is kept. Where the folder cannot be written, the file is kept in one of this
-/// user's in $TMPDIR.
+/// Reads the profile of this machine, or measures it (up to half a minute) and writes it. One that
+/// other work disturbed is measured again, four times at most, and the least disturbed one is kept.
+/// Where the folder cannot be written, the file is kept in one of this user's in $TMPDIR.
 [[nodiscard]] MachineProfile load_or_measure_profile(const ProfilePlace& place, int threads);
 
 }  // namespace snug

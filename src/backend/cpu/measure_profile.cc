@@ -41,8 +41,8 @@
 namespace snug {
 namespace {
 
-constexpr int64_t kPoolBytes = int64_t{18}
-                               << 20;  // with kernels and descriptors below kMeasuringBytes
+// With kernels and descriptors below kMeasuringBytes.
+constexpr int64_t kPoolBytes = int64_t{18} << 20;
 constexpr int kMinRounds = 6;
 constexpr int kMaxRounds = 16;
 constexpr double kSmallGain = 0.005;   // of a round: the mean share of its time that an op lost

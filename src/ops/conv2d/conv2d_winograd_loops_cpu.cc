@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/conv2d/conv2d_winograd_cpu.h"
 
+#include "backend/cpu/product/product_kernels.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/conv2d/conv2d_winograd_loops_cpu.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
@@ -101,12 +103,10 @@ struct EdgePixels {
 // wait for each of them. Behind the last line of an image lies the next one.
 template <int64_t kCount>
 HWY_INLINE void fetch_below(const float* first, int64_t down, int64_t channels) {
-  constexpr int64_t kLine = 16;
   const float* const below = first + kCount * down + (kCount - 2) / 2 * channels;
-  for (int64_t c = 0; c < 2 * channels; c += kLine) {
-    __builtin_prefetch(below + c, 0, 2);
-    __builtin_prefetch(below + down + c, 0, 2);
-  }
+  const auto bytes = 2 * channels * static_cast<int64_t>(sizeof(float));
+  fetch_row<false, 2>(below, bytes);
+  fetch_row<false, 2>(below + down, bytes);
 }
 
 // visit(pixels) with the square of kCount x kCount pixels at a row and a column of the image, which
@@ -140,7 +140,8 @@ HWY_INLINE void visit_pixels_under(const WinogradShape& shape, const TilePlace& 
                       visit);
 }
 
-// B^T d B of the tiles of a range, as rows (16, tiles, K).
+// B^T d B of the tiles of a range, as rows (16, tiles, K). By transform_rows_of_src, a row at a
+// time, forward convolutions of 16 channels took 7 % longer.
 void transform_src(const WinogradShape& shape, const IndexRange& tiles, const float* src,
                    const float* zeros, float* rows) {
   const F32 d;
