@@ -348,6 +348,27 @@ def update(problem, rng):
     problem["ops"] = ops
 
 
+LIGHT = ("relu", "bn", "add", "pool", "concat", "up")
+
+
+def add_variants(problem, rng):
+    """Ops may compute what a light op makes within, from what that op reads, in the time of both. Where no family has light ops
+    any third op is one."""
+    makers = {o: op for op in problem["ops"] for o in op["outputs"]}
+    drawn = {op["id"] for op in problem["ops"] if rng.random() < 1 / 3}
+    for op in problem["ops"]:
+        for name in op["inputs"]:
+            maker = makers.get(name)
+            if maker is None or maker["phase"] != "forward" or not maker["inputs"] or maker.get("recompute") is False:
+                continue
+            if not (maker["id"].startswith(LIGHT) or maker["id"] in drawn):
+                continue
+            op.setdefault("variants", []).append(
+                {"id": f"{op['id']}.with.{maker['id']}", "cost": round(op["cost"] + maker["cost"], 6),
+                 "inputs": list(dict.fromkeys([i for i in op["inputs"] if i != name] + maker["inputs"])),
+                 "scratch_bytes": op.get("scratch_bytes", 0)})
+
+
 def vary(problem, arguments, rng):
     if arguments.coarse:
         coarsen(problem)
@@ -372,6 +393,8 @@ def vary(problem, arguments, rng):
         problem["resident"] += sorted(inputs)
     if arguments.no_weight_grads:
         problem["keep"] = [s for s in problem["keep"] if not s.endswith(".w")]
+    if arguments.variants:
+        add_variants(problem, rng)
 
 
 FAMILIES = {"vgg": (vgg, 16), "resnet": (resnet, 50), "unet": (unet, 4), "densenet": (densenet, 121), "mobilenet": (mobilenet, 13),
@@ -395,6 +418,7 @@ def main():
     parser.add_argument("--costs", choices=("device", "unit", "bytes", "random", "zeros"), default="device")
     parser.add_argument("--bytes", choices=("model", "random"), default="model")
     parser.add_argument("--again", choices=("forward", "all"), default="forward", help="ops that may run again")
+    parser.add_argument("--variants", action="store_true", help="ops that compute light ops before them within")
     parser.add_argument("--resident-inputs", action="store_true")
     parser.add_argument("--no-weight-grads", action="store_true", help="gradients of weights are not kept")
     parser.add_argument("--output", help="file to write; standard output without it")

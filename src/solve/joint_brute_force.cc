@@ -25,6 +25,30 @@ using plan::StorageId;
 using State = uint64_t;
 constexpr State kBackward = State{1} << 48;
 
+State has_run_bit(OpId id) { return State{1} << (32 + id.number()); }
+
+// The ops that have to run, whose first runs keep the listed order where they have to: all but
+// those that make only views which somebody reads.
+State listed_ops(const Problem& problem) {
+  State listed = 0;
+  for (const OpId id : problem.ops.ids()) {
+    bool is_read_view = false;
+    bool is_only_views = !problem.ops[id].outputs.empty();
+    for (const StorageId output : problem.ops[id].outputs) {
+      is_only_views = is_only_views && problem.storages[output].view_of != kNone;
+      const auto reads = [&](const std::vector<StorageId>& ids) {
+        return std::count(ids.begin(), ids.end(), output) > 0;
+      };
+      is_read_view = is_read_view || reads(problem.keep) ||
+                     (problem.boundary && reads(problem.boundary->forward_outputs));
+      for (const Op& reader : problem.ops) is_read_view = is_read_view || reads(reader.inputs);
+      for (const Op& reader : problem.variants) is_read_view = is_read_view || reads(reader.inputs);
+    }
+    if (!is_only_views || !is_read_view) listed |= has_run_bit(id);
+  }
+  return listed;
+}
+
 class JointStates {
  public:
   explicit JointStates(const Problem& problem)
@@ -42,7 +66,7 @@ class JointStates {
     SNUG_CHECK(
         storages <= kMostOfAKind && views <= 2 * kMostOfAKind && problem.ops.size() <= kMostOfAKind,
         "too large for bits");
-    for (const OpId id : problem.ops.ids()) all_ran_ |= ran(id);
+    all_ran_ = listed_ops(problem);
     for (const StorageId id : problem.keep) kept_ |= needs(id);
     if (problem.boundary) {
       for (const StorageId id : problem.boundary->forward_outputs) at_boundary_ |= needs(id);
@@ -54,7 +78,8 @@ class JointStates {
     const State wanted = all_ran_ | kept_ | kBackward;
     return (state & wanted) == wanted;
   }
-  static State ran(OpId id) { return State{1} << (32 + id.number()); }
+  static State ran(OpId id) { return has_run_bit(id); }
+  [[nodiscard]] OpId op_of(OpId run) const { return problem_.op_of(run); }
   [[nodiscard]] State bit(StorageId id) const { return bits_[id]; }
 
   // What follows when a storage is no longer what it was.
@@ -80,8 +105,10 @@ class JointStates {
     return (state & kBackward) == 0 && (state & at_boundary_) == at_boundary_;
   }
 
-  [[nodiscard]] bool may_run(State state, OpId id) const {
-    const Op& op = problem_.ops[id];
+  // A run of a variant is one of its op, with other inputs and scratch.
+  [[nodiscard]] bool may_run(State state, OpId run) const {
+    const Op& op = problem_.run(run);
+    const OpId id = op_of(run);
     const bool has_run = (state & ran(id)) != 0;
     if (has_run && (op.is_ordered || !op.may_recompute || writes_resident(op))) return false;
     const bool is_forward = (state & kBackward) == 0;
@@ -101,8 +128,8 @@ class JointStates {
     return (state & made) == made;
   }
 
-  [[nodiscard]] int64_t bytes_of_run(State state, OpId id) const {
-    const Op& op = problem_.ops[id];
+  [[nodiscard]] int64_t bytes_of_run(State state, OpId run) const {
+    const Op& op = problem_.run(run);
     for (const StorageId output : op.outputs) state |= bits_[output];
     int64_t sum = bytes(state) + op.scratch_bytes + base(state);
     for (const auto& [output, input] : op.reuses)
@@ -110,14 +137,14 @@ class JointStates {
     return sum;
   }
 
-  [[nodiscard]] State after(State state, OpId id) const {
-    const Op& op = problem_.ops[id];
+  [[nodiscard]] State after(State state, OpId run) const {
+    const Op& op = problem_.run(run);
     for (const auto& [output, input] : op.reuses) state = without(state, input);
     for (const StorageId output : op.outputs) {
       if (problem_.storages[output].view_of == kNone) state = without_views(state, output);
     }
     for (const StorageId output : op.outputs) state |= bits_[output];
-    return state | ran(id);
+    return state | ran(op_of(run));
   }
 
  private:
@@ -176,26 +203,6 @@ class JointStates {
   State at_boundary_ = 0;
 };
 
-// The ops whose first runs keep the listed order, where they have to.
-State listed_ops(const Problem& problem) {
-  State listed = 0;
-  for (const OpId id : problem.ops.ids()) {
-    bool is_read_view = false;
-    bool is_only_views = !problem.ops[id].outputs.empty();
-    for (const StorageId output : problem.ops[id].outputs) {
-      is_only_views = is_only_views && problem.storages[output].view_of != kNone;
-      const auto reads = [&](const std::vector<StorageId>& ids) {
-        return std::count(ids.begin(), ids.end(), output) > 0;
-      };
-      is_read_view = is_read_view || reads(problem.keep) ||
-                     (problem.boundary && reads(problem.boundary->forward_outputs));
-      for (const Op& reader : problem.ops) is_read_view = is_read_view || reads(reader.inputs);
-    }
-    if (!is_only_views || !is_read_view) listed |= JointStates::ran(id);
-  }
-  return listed;
-}
-
 State listed_before_boundary(const Problem& problem) {
   State before = 0;
   for (const OpId id : problem.ops.ids()) {
@@ -237,13 +244,14 @@ std::optional<double> least_cost(const Problem& problem, int64_t budget_bytes, b
     if (states.may_cross(state) && is_turn &&
         states.bytes(state) + problem.boundary->between_bytes <= budget_bytes)
       reach(state | kBackward, cost);
-    for (const OpId id : problem.ops.ids()) {
+    for (const OpId run : IdRange(OpId(0), OpId(problem.run_count()))) {
+      const OpId id = problem.op_of(run);
       const State one = JointStates::ran(id);
       const bool is_first = (state & one) == 0 && (listed & one) != 0;
       if (is_first && !may_reorder && (state & listed) != (listed & (one - 1))) continue;
-      if (states.is_idle(state, id) || !states.may_run(state, id)) continue;
-      if (states.bytes_of_run(state, id) > budget_bytes) continue;
-      reach(states.after(state, id), cost + problem.ops[id].seconds);
+      if (states.is_idle(state, id) || !states.may_run(state, run)) continue;
+      if (states.bytes_of_run(state, run) > budget_bytes) continue;
+      reach(states.after(state, run), cost + problem.run(run).seconds);
     }
   }
   return std::nullopt;

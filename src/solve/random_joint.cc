@@ -88,9 +88,29 @@ class JointMaker {
       op.part = chance(2) ? GraphPart::forward : GraphPart::backward;
     if (!op.inputs.empty() && chance(5))
       op.reuses.emplace_back(op.outputs.front(), op.inputs.front());
+    const std::vector<StorageId> before = made_;
     made_.insert(made_.end(), op.outputs.begin(), op.outputs.end());
     if (chance(8)) op.outputs.push_back(resident_);
+    while (problem_.variants.size() < static_cast<size_t>(shape_.variants) && op.reuses.empty() &&
+           chance(2))
+      add_variant(op, before);
     problem_.ops.push_back(std::move(op));
+  }
+
+  // Reads something else, mostly instead of what the op reads.
+  void add_variant(const Op& op, const std::vector<StorageId>& made) {
+    Op variant = op;
+    variant.name += "v" + std::to_string(problem_.variants.size());
+    variant.variant_of = problem_.ops.end_id();
+    std::erase_if(variant.inputs, [&](StorageId) { return !chance(3); });
+    for (uint64_t wanted = below(3); wanted > 0 && !made.empty(); --wanted) {
+      const StorageId input = pick(made);
+      if (std::find(variant.inputs.begin(), variant.inputs.end(), input) == variant.inputs.end())
+        variant.inputs.push_back(input);
+    }
+    variant.seconds += static_cast<double>(below(4));
+    variant.scratch_bytes = chance(3) ? static_cast<int64_t>(below(4)) : 0;
+    problem_.variants.push_back(std::move(variant));
   }
 
   void add_tangent() {

@@ -11,7 +11,8 @@ namespace snug::solve::testing {
 struct JointShape {
   int32_t forward_ops = 3;
   int32_t backward_ops = 3;
-  int32_t views = 2;  // at most
+  int32_t views = 2;     // at most
+  int32_t variants = 0;  // at most
   bool has_boundary = true;
 };
 /// Valid; bytes and costs are small integers.

@@ -26,6 +26,7 @@ class Replayer {
       : problem_(problem), given_boundary_(schedule.boundary_step) {
     std::map<std::string, const Op*> by_name;
     for (const Op& op : problem.ops) by_name[op.name] = &op;
+    for (const Op& variant : problem.variants) by_name[variant.name] = &variant;
     for (size_t step = 0; step < schedule.ops.size(); ++step) {
       const auto found = by_name.find(schedule.ops[step]);
       if (found == by_name.end()) {
@@ -76,27 +77,53 @@ class Replayer {
     while (is_view(id)) id = problem_.storages[id].view_of;
     return id;
   }
+  // A run of a variant is one of its op.
+  [[nodiscard]] const Op* op_of(const Op* run) const {
+    return run->variant_of == kNone ? run : &problem_.ops[run->variant_of];
+  }
   static bool is_of_backward_part(const Op& op) {
     return op.phase == Phase::backward || op.phase == Phase::update ||
            op.part == plan::GraphPart::backward;
   }
 
+  // What makes only views that are read runs as often as it is needed.
+  [[nodiscard]] bool runs_at_need(const Op& op) const {
+    std::set<StorageId> read(problem_.keep.begin(), problem_.keep.end());
+    for (const Op& each : problem_.ops) read.insert(each.inputs.begin(), each.inputs.end());
+    for (const Op& each : problem_.variants) read.insert(each.inputs.begin(), each.inputs.end());
+    if (problem_.boundary)
+      read.insert(problem_.boundary->forward_outputs.begin(),
+                  problem_.boundary->forward_outputs.end());
+    return !op.outputs.empty() &&
+           std::ranges::all_of(op.outputs, [&](StorageId id) { return is_view(id); }) &&
+           std::ranges::any_of(op.outputs, [&](StorageId id) { return read.contains(id); });
+  }
+
   // Every op runs; one that may not run again, or writes resident storage, runs once.
   void check_counts() {
     std::map<const Op*, int64_t> runs;
-    for (const Op* op : steps_) ++runs[op];
+    std::map<const Op*, int64_t> runs_of_way;
+    for (const Op* op : steps_) {
+      ++runs[op_of(op)];
+      ++runs_of_way[op];
+    }
+    const auto add_cost = [&](const Op& way) {
+      result_.cost += static_cast<double>(runs_of_way[&way]) * way.seconds;
+    };
     for (const Op& op : problem_.ops) {
+      add_cost(op);
       const bool once = op.is_ordered || !op.may_recompute ||
                         std::any_of(op.outputs.begin(), op.outputs.end(),
                                     [&](StorageId id) { return is_resident(id); });
       const int64_t count = runs[&op];
-      result_.cost += static_cast<double>(count) * op.seconds;
-      if (count == 0) violation(steps_.size(), "op \"" + op.name + "\" has never run");
+      if (count == 0 && !runs_at_need(op))
+        violation(steps_.size(), "op \"" + op.name + "\" has never run");
       if (once && count > 1) {
         violation(steps_.size(), "op \"" + op.name + "\" has run " + std::to_string(count) +
                                      " times and may run once");
       }
     }
+    for (const Op& variant : problem_.variants) add_cost(variant);
   }
 
   // What a read of a resident storage sees: the ops that have written it.
@@ -104,7 +131,7 @@ class Replayer {
                                                size_t before) const {
     std::set<const Op*> writers;
     for (size_t step = 0; step < before; ++step) {
-      if (has(ops[step]->outputs, id)) writers.insert(ops[step]);
+      if (has(ops[step]->outputs, id)) writers.insert(op_of(ops[step]));
     }
     return writers;
   }
@@ -114,7 +141,7 @@ class Replayer {
     for (size_t step = 0; step < steps_.size(); ++step) {
       const Op* op = steps_[step];
       if (!op->is_ordered) continue;
-      if (last != nullptr && op < last) {
+      if (last != nullptr && op_of(op) < op_of(last)) {
         violation(step, "op \"" + op->name + "\" runs behind op \"" + last->name +
                             "\"; both are ordered, and it is listed in front of that one");
       }
@@ -164,7 +191,7 @@ class Replayer {
     for (const StorageId id : op.inputs) seen.insert(holder(id));
     for (const StorageId id : seen) {
       if (!written.contains(id)) continue;
-      const auto position = static_cast<size_t>(&op - problem_.ops.data());
+      const auto position = static_cast<size_t>(op_of(&op) - problem_.ops.data());
       if (writers_in(steps_, id, step) != writers_in(listed, id, position)) {
         violation(step, "op \"" + op.name + "\" sees \"" + name(id) +
                             "\" after other writes than in the listed order");

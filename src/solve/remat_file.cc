@@ -74,6 +74,7 @@ class ProblemReader {
     const JsonValue ops = list_at(root, "ops");
     if (ops.size() == 0) ops.fail("must not be empty");
     for (int64_t i = 0; i < ops.size(); ++i) read_op(ops.at(i));
+    for (const auto& [op, list] : variants_) read_variants(op, list);
     if (const auto keep = root.find("keep")) problem_.keep = storages_of(*keep);
     if (const auto boundary = root.find("boundary")) read_boundary(*boundary);
     plan::validate(problem_);
@@ -182,22 +183,12 @@ class ProblemReader {
   void read_op(const JsonValue& value) {
     stop_point();
     plan::Op op;
-    const JsonValue name = value.at("id");
     allow_only(value, "an op",
                {"id", "phase", "cost", "inputs", "outputs", "scratch_bytes", "reuses", "recompute",
-                "ordered", "part"});
-    op.name = read_id(name);
-    if (!op_ids_.emplace(op.name, true).second)
-      name.fail("is the id of two ops: \"" + op.name + "\"");
+                "ordered", "part", "variants"});
+    read_way(value, op);
     if (const auto phase = value.find("phase")) op.phase = phase_of(*phase);
-    const JsonValue cost = value.at("cost");
-    op.seconds = cost.as_double();
-    if (op.seconds < 0) cost.fail("must not be negative");
-    if (op.seconds > kMaxCost) cost.fail("is above 1e30", "divide all costs by a common factor");
-    op.inputs = storages_of(value.at("inputs"));
     op.outputs = storages_of(value.at("outputs"));
-    if (const auto scratch = value.find("scratch_bytes"))
-      op.scratch_bytes = scratch->as_int(0, kMaxBytes);
     if (const auto reuses = value.find("reuses")) {
       if (!reuses->is_object()) reuses->fail("must be an object: output to input");
       for (const std::string& output : reuses->keys()) {
@@ -208,7 +199,38 @@ class ProblemReader {
       }
     }
     read_runs(value, op);
+    if (const auto variants = value.find("variants"))
+      variants_.emplace_back(problem_.ops.end_id(), *variants);
     problem_.ops.push_back(std::move(op));
+  }
+
+  // What every way to run an op has of its own.
+  void read_way(const JsonValue& value, plan::Op& op) {
+    const JsonValue name = value.at("id");
+    op.name = read_id(name);
+    if (!op_ids_.emplace(op.name, true).second)
+      name.fail("is the id of two ops: \"" + op.name + "\"");
+    const JsonValue cost = value.at("cost");
+    op.seconds = cost.as_double();
+    if (op.seconds < 0) cost.fail("must not be negative");
+    if (op.seconds > kMaxCost) cost.fail("is above 1e30", "divide all costs by a common factor");
+    op.inputs = storages_of(value.at("inputs"));
+    op.scratch_bytes = 0;
+    if (const auto scratch = value.find("scratch_bytes"))
+      op.scratch_bytes = scratch->as_int(0, kMaxBytes);
+  }
+
+  void read_variants(plan::OpId op, const JsonValue& list) {
+    if (!list.is_array()) list.fail("must be a list");
+    for (int64_t i = 0; i < list.size(); ++i) {
+      const JsonValue value = list.at(i);
+      if (!value.is_object()) value.fail("must be an object");
+      allow_only(value, "a variant", {"id", "cost", "inputs", "scratch_bytes"});
+      plan::Op variant = problem_.ops[op];
+      read_way(value, variant);
+      variant.variant_of = op;
+      problem_.variants.push_back(std::move(variant));
+    }
   }
 
   // When and how often it runs. Views are made again at will.
@@ -240,6 +262,7 @@ class ProblemReader {
 
   plan::Problem problem_;
   std::vector<ViewPlace> views_;
+  std::vector<std::pair<plan::OpId, JsonValue>> variants_;
   std::unordered_map<std::string, plan::StorageId> storage_ids_;
   std::unordered_map<std::string, bool> sized_residents_;  // listed in "storages" as well
   std::unordered_map<std::string, bool> op_ids_;

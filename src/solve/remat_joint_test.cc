@@ -34,8 +34,8 @@ std::string write(const io::TestFolder& folder, const std::string& name, const s
 std::vector<OpId> ids_of(const Problem& problem, const std::vector<std::string>& names) {
   std::vector<OpId> ids;
   for (const std::string& name : names) {
-    for (const OpId id : problem.ops.ids()) {
-      if (problem.ops[id].name == name) ids.push_back(id);
+    for (const OpId id : IdRange(OpId(0), OpId(problem.run_count()))) {
+      if (problem.run(id).name == name) ids.push_back(id);
     }
   }
   return ids;
@@ -133,6 +133,25 @@ TEST(RematJoint, Tiny_graphs_are_solved_as_exhaustive_search_solves_them) {
   EXPECT_GT(tally.recomputed, 100);
 }
 
+TEST(RematJoint, So_are_graphs_whose_ops_run_in_several_ways) {
+  Tally tally;
+  int64_t variants = 0;
+  for (uint64_t seed = 1; seed <= 150 && !HasFailure(); ++seed) {
+    const auto number = static_cast<int32_t>(seed);
+    const Problem problem = random_joint_graph(seed, {.forward_ops = 2 + number % 3,
+                                                      .backward_ops = 2 + number / 3 % 2,
+                                                      .views = number / 2 % 3,
+                                                      .variants = 1 + number % 4,
+                                                      .has_boundary = number % 2 != 0});
+    variants += static_cast<int64_t>(problem.variants.size());
+    expect_solved_both_ways(problem, seed, tally);
+  }
+  EXPECT_GT(variants, 200);
+  EXPECT_GT(tally.solved, 500);
+  EXPECT_GT(tally.refused, 150);
+  EXPECT_GT(tally.recomputed, 50);
+}
+
 TEST(RematJoint, So_are_graphs_of_up_to_12_ops) {
   Tally tally;
   for (uint64_t seed = 1; seed <= 60 && !HasFailure(); ++seed) {
@@ -169,8 +188,11 @@ TEST(RematJoint, A_backward_part_of_views_has_what_is_kept_in_memory) {
 TEST(RematJoint, What_is_said_of_a_larger_graph_is_true) {
   int64_t fits = 0;
   for (uint64_t seed = 1; seed <= 24 && !HasFailure(); ++seed) {
-    const Problem problem = random_joint_graph(
-        seed, {.forward_ops = 7, .backward_ops = 7, .views = 6, .has_boundary = seed % 6 != 0});
+    const Problem problem = random_joint_graph(seed, {.forward_ops = 7,
+                                                      .backward_ops = 7,
+                                                      .views = 6,
+                                                      .variants = seed % 2 == 0 ? 6 : 0,
+                                                      .has_boundary = seed % 6 != 0});
     const io::TestFolder folder;
     RematRequest request;
     request.file = write(folder, "joint.json", remat_problem_json(problem));
@@ -190,6 +212,14 @@ TEST(RematJoint, What_is_said_of_a_larger_graph_is_true) {
   EXPECT_GT(fits, 25);
 }
 
+OpId other_way(const Problem& problem, OpId run, size_t pick) {
+  std::vector<OpId> ways = {problem.op_of(run)};
+  for (const OpId id : problem.variant_ids()) {
+    if (problem.op_of(id) == ways.front()) ways.push_back(id);
+  }
+  return ways[pick % ways.size()];
+}
+
 // Most of what changes a schedule makes it wrong; the check and the exhaustive search's rules have
 // nothing in common.
 TEST(RematJoint, The_check_finds_what_was_planted_in_a_schedule) {
@@ -198,8 +228,8 @@ TEST(RematJoint, The_check_finds_what_was_planted_in_a_schedule) {
   int64_t wrong = 0;
   int64_t right = 0;
   for (uint64_t seed = 1; seed <= 200 && !HasFailure(); ++seed) {
-    const Problem problem =
-        random_joint_graph(seed, {.forward_ops = 4, .backward_ops = 3, .views = 3});
+    const Problem problem = random_joint_graph(
+        seed, {.forward_ops = 4, .backward_ops = 3, .views = 3, .variants = seed % 2 == 0 ? 4 : 0});
     const plan::PlainProblem plain = plan::plain_problem(problem);
     std::vector<OpId> order(plain.problem.ops.ids().begin(), plain.problem.ops.ids().end());
     const plan::JointSchedule good = plan::joint_schedule(problem, plain, order);
@@ -208,14 +238,15 @@ TEST(RematJoint, The_check_finds_what_was_planted_in_a_schedule) {
       auto boundary = static_cast<size_t>(good.parts->boundary_step);
       const size_t at = below(ops.size());
       const OpId op = ops[at];
-      const size_t kind = below(4);
+      const size_t kind = below(problem.variants.empty() ? 4 : 5);
+      if (kind == 4) ops[at] = other_way(problem, op, below(4));
       if (kind == 0 || kind == 2) ops.erase(ops.begin() + static_cast<ptrdiff_t>(at));
       if (kind == 1 || kind == 2)
         ops.insert(ops.begin() + static_cast<ptrdiff_t>(below(ops.size() + 1)), op);
       if (kind == 3) boundary = below(ops.size() + 1);
       boundary = std::min(boundary, ops.size());
       ScheduleFile schedule;
-      for (const OpId id : ops) schedule.ops.push_back(problem.ops[id].name);
+      for (const OpId id : ops) schedule.ops.push_back(problem.run(id).name);
       schedule.boundary_step = static_cast<int64_t>(boundary);
       const bool is_valid = testing::is_valid(problem, ops, boundary);
       const RematCheck check = replay(problem, schedule);

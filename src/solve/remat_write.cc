@@ -45,9 +45,12 @@ StorageNames storage_ids(const plan::Problem& problem) {
 OpNames op_ids(const plan::Problem& problem) {
   Ids ids;
   OpNames made;
-  made.reserve(problem.ops.size());
-  for (const plan::Op& op : problem.ops)
+  made.reserve(problem.run_count());
+  const auto make = [&](const plan::Op& op) {
     made.push_back(ids.make(op.scope.empty() ? op.name : op.scope.str() + "/" + op.name));
+  };
+  for (const plan::Op& op : problem.ops) make(op);
+  for (const plan::Op& variant : problem.variants) make(variant);
   return made;
 }
 
@@ -69,6 +72,12 @@ Json json_of(const plan::Op& op, const std::string& id, const StorageNames& stor
   if (op.is_ordered) json["ordered"] = true;
   if (op.part != plan::GraphPart::any)
     json["part"] = op.part == plan::GraphPart::forward ? "forward" : "backward";
+  return json;
+}
+
+Json variant_json(const plan::Op& variant, const std::string& id, const StorageNames& storages) {
+  Json json = {{"id", id}, {"cost", variant.seconds}, {"inputs", named(variant.inputs, storages)}};
+  if (variant.scratch_bytes > 0) json["scratch_bytes"] = variant.scratch_bytes;
   return json;
 }
 
@@ -105,6 +114,9 @@ std::string remat_problem_json(const plan::Problem& problem) {
   }
   for (const plan::OpId id : problem.ops.ids())
     listed_ops.push_back(json_of(problem.ops[id], ops[id], storages));
+  for (const plan::OpId id : problem.variant_ids())
+    listed_ops[static_cast<size_t>(problem.op_of(id).number())]["variants"].push_back(
+        variant_json(problem.run(id), ops[id], storages));
   return "{\"storages\": " + lines(listed_storages) + ",\n\"resident\": " + resident.dump() +
          ",\n\"keep\": " + named(problem.keep, storages).dump() +
          (problem.boundary ? ",\n\"boundary\": " + json_of(*problem.boundary, storages).dump()
@@ -116,7 +128,7 @@ std::string remat_schedule_json(const plan::Problem& problem,
                                 std::span<const plan::OpId> schedule) {
   const OpNames ids = op_ids(problem);
   const plan::Liveness live = plan::analyse(problem, schedule);
-  IdVector<plan::OpId, int64_t> runs(problem.ops.size(), 0);
+  IdVector<plan::OpId, int64_t> runs(problem.run_count(), 0);
   std::vector<Json> listed;
   for (const plan::OpId id : schedule) {
     listed.push_back(ids[id]);
@@ -124,7 +136,7 @@ std::string remat_schedule_json(const plan::Problem& problem,
   }
   double cost = 0;
   for (const plan::OpId id : runs.ids())
-    cost += static_cast<double>(runs[id]) * problem.ops[id].seconds;
+    cost += static_cast<double>(runs[id]) * problem.run(id).seconds;
   const double kept = static_cast<double>(live.kept_bytes) * problem.kept_seconds_per_byte;
   const Json facts = {{"peak_bytes", live.load_bytes},
                       {"cost", cost},

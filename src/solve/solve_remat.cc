@@ -149,7 +149,7 @@ class Solver {
   void add_schedule(const std::vector<plan::OpId>& schedule, RematReport& report) const {
     const StopPause pause;  // it was found in time
     const plan::JointSchedule joint = plan::joint_schedule(joint_, plain_, schedule);
-    for (const plan::OpId id : joint.ops) report.schedule.push_back(joint_.ops[id].name);
+    for (const plan::OpId id : joint.ops) report.schedule.push_back(joint_.run(id).name);
     if (!joint.parts) return;
     RematParts& parts = report.parts.emplace();
     parts.boundary_step = joint.parts->boundary_step;

@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <tuple>
 #include <utility>
 
 #include "base/id_vector.h"
@@ -24,6 +25,7 @@ namespace snug::plan {
 namespace {
 
 constexpr size_t kBlockSizes = 2;
+constexpr double kShareOfVariants = 0.5;  // of a search's work, where another goes without them
 constexpr size_t kMostExactPoints = 100;  // of a curve
 
 RematResult measured(const Problem& problem, std::vector<OpId> schedule, int64_t budget_bytes) {
@@ -39,9 +41,8 @@ RematResult measured(const Problem& problem, std::vector<OpId> schedule, int64_t
 
 bool is_better(const RematResult& a, const RematResult& b) {
   if (a.fits != b.fits) return a.fits;
-  if (!a.fits) return a.peak_bytes < b.peak_bytes;
-  if (a.seconds != b.seconds) return a.seconds < b.seconds;
-  return a.peak_bytes < b.peak_bytes;
+  return a.fits ? std::tie(a.seconds, a.peak_bytes) < std::tie(b.seconds, b.peak_bytes)
+                : std::tie(a.peak_bytes, a.seconds) < std::tie(b.peak_bytes, b.seconds);
 }
 
 // The answer of the exhaustive search; nothing where it did not end.
@@ -73,15 +74,19 @@ class RematSolver::Search {
  public:
   Search(const Problem& problem, const RematLimits& limits)
       : limits_(limits), index_(problem), tables_(problem, block_sizes(), limits.threads) {
-    orders_.push_back({given_order(problem),
-                       [this](int64_t budget_bytes) { return tables_.near(budget_bytes); }});
+    if (!problem.variants.empty()) {
+      without_variants_ = problem;
+      without_variants_->variants.clear();
+      by_themselves_ = std::make_unique<Search>(*without_variants_, limits);
+      limits_.factor *= kShareOfVariants;
+    }
+    orders_.push_back(
+        {given_order(problem), [this](int64_t budget_bytes) { return near(0, budget_bytes); }});
     if (limits.may_reorder) {
       stop_point();
       std::vector<OpId> other = lower_peak_order(index_);
       if (other != orders_.front().order)
-        orders_.push_back({other, [this, other](int64_t budget_bytes) {
-                             return in_order(other, tables_.near(budget_bytes));
-                           }});
+        orders_.push_back({other, [this](int64_t budget_bytes) { return near(1, budget_bytes); }});
     }
     improved_trees_.resize(orders_.size());
     brief_trees_.resize(orders_.size());
@@ -89,13 +94,17 @@ class RematSolver::Search {
 
   RematResult at(int64_t budget_bytes) {
     if (std::optional<RematResult> exact = exact_at(budget_bytes)) return std::move(*exact);
-    return cheapest([&](size_t order) {
+    RematResult in_all_ways = cheapest([&](size_t order) {
       RetentionResult found = tree(order, limits_.effort != Effort::fast).at(budget_bytes);
       RematResult best = measured(index_.problem, std::move(found.schedule), budget_bytes);
       if (limits_.effort != Effort::best || is_stop_due() || runs_once(best)) return best;
       RematResult longer = search_long(orders_[order], budget_bytes);
       return is_better(longer, best) ? longer : best;
     });
+    // More ways to run an op make nothing worse.
+    if (by_themselves_ == nullptr || is_stop_due()) return in_all_ways;
+    RematResult other = by_themselves_->at(budget_bytes);
+    return is_better(other, in_all_ways) ? other : in_all_ways;
   }
 
   /// At budgets that each order's tree chooses.
@@ -105,6 +114,7 @@ class RematSolver::Search {
     for_orders(
         [&](size_t order) { curves[order] = tree(order, limits_.effort == Effort::best).curve(); });
     std::vector<RematResult> all;
+    if (by_themselves_ != nullptr && !is_stop_due()) all = by_themselves_->curve(keep_all);
     for (std::vector<RetentionResult>& curve : curves) {
       for (RetentionResult& each : curve)
         all.push_back(measured(index_.problem, std::move(each.schedule), each.peak_bytes));
@@ -133,7 +143,9 @@ class RematSolver::Search {
   }
 
   [[nodiscard]] bool runs_once(const RematResult& result) const {
-    return result.fits && result.schedule.size() == index_.problem.ops.size();
+    return result.fits && result.schedule.size() == index_.problem.ops.size() &&
+           std::all_of(result.schedule.begin(), result.schedule.end(),
+                       [&](OpId run) { return index_.problem.ops.has(run); });
   }
 
   // Nothing of one order depends on another, so each may have a thread.
@@ -150,6 +162,15 @@ class RematSolver::Search {
       if (is_better(found[order], best)) best = std::move(found[order]);
     }
     return best;
+  }
+
+  // What the tables have near a budget, and what is soon found where no op runs in another way.
+  std::vector<std::vector<OpId>> near(size_t order, int64_t budget_bytes) {
+    std::vector<std::vector<OpId>> schedules = tables_.near(budget_bytes);
+    if (order > 0) schedules = in_order(orders_[order].order, schedules);
+    if (by_themselves_ != nullptr)
+      schedules.push_back(by_themselves_->tree(order, false).at(budget_bytes).schedule);
+    return schedules;
   }
 
   BudgetTree& tree(size_t order, bool is_improved) {
@@ -218,6 +239,8 @@ class RematSolver::Search {
   RematLimits limits_;
   ProblemIndex index_;
   TableSchedules tables_;
+  std::optional<Problem> without_variants_;
+  std::unique_ptr<Search> by_themselves_;  // the search of that
   std::vector<BudgetTree::Order> orders_;
   std::vector<std::unique_ptr<BudgetTree>> improved_trees_;  // by order
   std::vector<std::unique_ptr<BudgetTree>> brief_trees_;

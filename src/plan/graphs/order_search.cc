@@ -55,8 +55,8 @@ Random OrderSearch::random_for(const SearchBounds& bounds, uint64_t turn) const 
 }
 
 void OrderSearch::come_to(const Start& from, const SearchBounds& bounds) {
-  state_.restore(from.state);
   state_.set_limit(bounds.limit_bytes);
+  state_.restore(from.state);
 }
 
 std::vector<Start> OrderSearch::from_schedules(const SearchBounds& bounds,
@@ -183,6 +183,7 @@ const std::vector<Start>& OrderSearch::way_down() {
 }
 
 std::vector<OpId> OrderSearch::schedule(const Start& state) {
+  state_.set_limit(state.peak_bytes);
   state_.restore(state.state);
   return state_.schedule();
 }

@@ -21,10 +21,14 @@ using Colours = IndexVector<uint64_t>;
 Colours first_colours(const ProblemIndex& index, const StageGraph& graph) {
   Colours colours;
   for (int32_t op = 0; op < graph.op_count; ++op) {
-    uint64_t colour = graph.op_ids[op] >= index.backward_begin ? 1 : 0;
+    uint64_t colour = graph.run_ids[op] >= index.backward_begin ? 1 : 0;
     colour = mixed(colour, std::bit_cast<uint64_t>(graph.cost[op]));
     colour = mixed(colour, static_cast<uint64_t>(graph.fixed_bytes[op]));
     colour = mixed(colour, graph.inputs[op].size());
+    for (const int32_t way : graph.variants_of(op)) {
+      colour = mixed(colour, std::bit_cast<uint64_t>(graph.cost[way]));
+      colour = mixed(colour, static_cast<uint64_t>(graph.fixed_bytes[way]));
+    }
     for (const ArenaId output : graph.outputs[op])
       colour = mixed(colour, static_cast<uint64_t>(graph.bytes[output]));
     colours.push_back(colour);
@@ -70,7 +74,7 @@ Peers::Peers(const ProblemIndex& index, const StageGraph& graph) : graph_(graph)
   for (const auto& [colour, ops] : alike) {
     if (ops.size() == 1) later_[ops[0]] = earlier_[ops[0]] = ops[0];
     for (size_t i = 1; i < ops.size(); ++i) {
-      const bool is_backward = graph.op_ids[ops[i]] >= index.backward_begin;
+      const bool is_backward = graph.run_ids[ops[i]] >= index.backward_begin;
       (is_backward ? earlier_ : later_)[ops[i - 1]] = ops[i];
       (is_backward ? later_ : earlier_)[ops[i]] = ops[i - 1];
       is_empty_ = false;

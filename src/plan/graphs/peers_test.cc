@@ -48,7 +48,7 @@ struct Found {
       : index(problem), graph(index, given_order(problem)), peers(index, graph) {}
   [[nodiscard]] int32_t at(const std::string& name) const {
     for (const OpId id : index.op_ids()) {
-      if (index.op(id).name == name) return graph.stage_of[id];
+      if (index.op(id).name == name) return graph.way_of[id];
     }
     return -1;
   }

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "base/stop.h"
 #include "plan/graphs/reorder.h"
@@ -20,6 +22,7 @@
 namespace snug::plan {
 namespace {
 
+using testing::add_random_variants;
 using testing::random_training_graph;
 
 // Small enough for exhaustive search: at most 12 ops.
@@ -160,6 +163,72 @@ TEST(Remat, Answers_are_valid_and_close_to_the_optimum_of_the_same_order) {
   EXPECT_EQ(missed, 0) << "budgets that have a schedule";
   EXPECT_GE(optimal, cells * 95 / 100) << "of " << cells << ", worst " << worst;
   EXPECT_LE(worst, 0.05);
+}
+
+TEST(Remat, More_ways_to_run_are_near_the_optimum_and_make_nothing_worse) {
+  int32_t cells = 0;
+  int32_t optimal = 0;
+  int32_t cheaper = 0;
+  double worst = 0;
+  for (uint64_t seed = 1; seed <= kComparedGraphs; ++seed) {
+    const Problem without = tiny_graph(seed);
+    if (without.ops.size() > static_cast<size_t>(kMaxExactOps)) continue;
+    Problem problem = without;
+    add_random_variants(seed, problem);
+    validate(problem);
+    const ProblemIndex index(problem);
+    const int64_t top = analyse(problem, given_order(problem)).load_bytes;
+    for (const int64_t tenths : {9, 8, 6, 5}) {
+      const int64_t budget = top * tenths / 10;
+      const ExactAnswer exact = cheapest_schedule(index, budget, /*may_reorder=*/false);
+      ASSERT_TRUE(exact.is_complete);
+      const RematLimits limits{.may_enumerate = false, .effort = Effort::best, .factor = 0.05};
+      const RematResult found = solve_remat(problem, budget, limits);
+      ASSERT_TRUE(check_schedule(problem, found.schedule).empty());
+      EXPECT_EQ(found.fits, found.peak_bytes <= budget);
+      if (!exact.schedule) {
+        EXPECT_FALSE(found.fits);
+        continue;
+      }
+      const RematResult before = solve_remat(without, budget, limits);
+      EXPECT_TRUE(found.fits || !before.fits);
+      EXPECT_TRUE(!before.fits || found.seconds <= before.seconds);
+      ++cells;
+      if (!found.fits) continue;
+      const double best = analyse(problem, *exact.schedule).seconds;
+      optimal += found.seconds <= best + 1e-9 ? 1 : 0;
+      cheaper += !before.fits || found.seconds < before.seconds ? 1 : 0;
+      worst = std::max(worst, found.seconds / best - 1);
+    }
+  }
+  EXPECT_GE(cells, kComparedGraphs * 7 / 8);
+  EXPECT_GT(cheaper, cells / 10);
+  EXPECT_GE(optimal, cells * 90 / 100) << "of " << cells << ", worst " << worst;
+}
+
+TEST(Remat, More_budget_is_never_more_cost_where_ops_run_in_several_ways) {
+  for (uint64_t seed = 1; seed <= 2; ++seed) {
+    Problem problem = random_training_graph(seed, {.forward_ops = 20});
+    add_random_variants(seed, problem);
+    const int64_t top = analyse(problem, given_order(problem)).load_bytes;
+    const int64_t bottom = pinned_set_bound(problem).bytes;
+    RematSolver solver(problem, {});
+    RematSolver threaded(problem, {.threads = 2});
+    double before = std::numeric_limits<double>::infinity();
+    for (int64_t i = 0; i <= 12; ++i) {
+      const int64_t budget = bottom + (top - bottom) * i / 12;
+      const RematResult found = solver.at(budget);
+      ASSERT_TRUE(check_schedule(problem, found.schedule).empty());
+      EXPECT_EQ(threaded.at(budget).schedule, found.schedule);
+      EXPECT_GE(found.peak_bytes, bottom);
+      if (!found.fits) {
+        EXPECT_TRUE(std::isinf(before)) << seed << " " << budget;
+        continue;
+      }
+      EXPECT_LE(found.seconds, before) << seed << " " << budget;
+      before = found.seconds;
+    }
+  }
 }
 
 TEST(Remat, Tiny_problems_are_solved_to_optimality_and_refused_with_the_smallest_peak) {

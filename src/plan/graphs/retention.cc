@@ -17,6 +17,10 @@ Retention::Retention(const StageGraph& graph, int64_t limit_bytes)
   dirty_.assign(stages / 64 + 1, 0);
   candidates_.assign(stages, {});
   op_mark_.assign(stages, 0);
+  own_.assign(stages, 0);
+  if (graph.has_variants) {
+    for (auto* by_op : {&marked_way_, &way_, &way_turn_, &needs_mark_}) by_op->assign(stages, 0);
+  }
   run_bits_.assign(stages / 64 + 1, 0);
   last_read_.assign(storages, 0);
   storage_mark_.assign(storages, 0);
@@ -60,188 +64,18 @@ int32_t Retention::next_boundary(ArenaId storage, int32_t first, int32_t last,
   return last + 1;
 }
 
-std::vector<Retention::Span> Retention::spans() const {
-  std::vector<Span> all;
-  for (const ArenaId id : graph_.bytes.ids()) add_spans(id, all);
-  return all;
-}
-
-// Between two touches a storage is retained throughout or not at all.
-void Retention::add_spans(ArenaId storage, std::vector<Span>& spans) const {
-  int32_t from = graph_.producer[storage];
-  bool goes_on = false;  // the newest span ends at `from`
-  for (;;) {
-    const int32_t next = touches_.first_from(storage, from + 1);
-    if (next == Touches::kNoneBehind) return;
-    const bool is_there = is_retained(storage, next);
-    if (is_there && goes_on) {
-      spans.back().last = next;
-    } else if (is_there) {
-      spans.push_back({storage, from + 1, next});
-    }
-    goes_on = is_there;
-    from = next;
-  }
-}
-
-// All from what is retained.
-bool Retention::build(std::span<const Span> spans) {
-  const auto stages = static_cast<size_t>(graph_.op_count) + 1;
-  std::fill(bits_.begin(), bits_.end(), 0);
-  touches_.clear();
-  runs_.resize(stages);
-  for (auto& runs : runs_) runs.clear();
-  peak_.reset(stages);
-  retained_bytes_.reset(stages);
-  commit();
-  clear_candidates();
-  extra_cost_ = 0;
-  for (const ArenaId id : graph_.bytes.ids()) {
-    touches_.add(id, graph_.producer[id]);
-    for (const int32_t reader : graph_.readers[id]) touches_.add(id, reader);
-  }
-  for (const Span& each : spans) {
-    write_bits(each.storage, each.first, each.last, true);
-    const auto bytes = static_cast<double>(graph_.bytes[each.storage]);
-    retained_bytes_.add(each.first, each.last, bytes);
-    const int32_t producer = graph_.producer[each.storage];
-    if (each.first != producer + 1) runs_[each.first - 1].push_back(producer);
-    add_candidate(each.storage, each.last);  // a schedule may have a run there that nothing needs
-  }
-  for (int32_t t = graph_.op_count; t >= 0; --t) {
-    auto& runs = runs_[t];
-    std::sort(runs.begin(), runs.end());
-    runs.erase(std::unique(runs.begin(), runs.end()), runs.end());
-    replace_runs(t, {}, runs);
-    mark_dirty(t);
-  }
-  const bool is_valid = settle();
-  commit();
-  return is_valid;
-}
-
-// The cost is summed from nothing, so that no rounding tells where the state came from.
-void Retention::restore(const Snapshot& snapshot) {
-  commit();
-  const int64_t work = work_;
-  if (!change_to(snapshot.spans) && !build(snapshot.spans))
-    SNUG_CHECK(false, "a snapshot that no schedule has");
-  work_ = work;  // to come back is no search
-  commit();
-  sum_cost();
-}
-
-// Only what differs is evaluated anew. False, and anything done, where that is much or ends
-// elsewhere.
-bool Retention::change_to(std::span<const Span> then) {
-  constexpr size_t kMuch = 4;  // one in so many storages
-  const std::vector<Span> now = spans();
-  // The spans of each storage that has others than before.
-  struct Change {
-    ArenaId storage;
-    size_t begin;
-    size_t end;
-  };
-  std::vector<Change> changes;
-  size_t at = 0;
-  size_t begin = 0;
-  for (const ArenaId id : graph_.bytes.ids()) {
-    size_t end = begin;
-    bool is_same = true;
-    for (; end < then.size() && then[end].storage == id; ++end) {
-      is_same = is_same && at < now.size() && now[at] == then[end];
-      at += is_same ? 1 : 0;
-    }
-    is_same = is_same && (at == now.size() || now[at].storage != id);
-    while (at < now.size() && now[at].storage == id) ++at;
-    if (!is_same) changes.push_back({id, begin, end});
-    begin = end;
-  }
-  if (changes.size() > graph_.bytes.size() / kMuch) return false;
-  for (const Change& each : changes) {
-    int32_t next = graph_.producer[each.storage] + 1;
-    for (const Span& span : then.subspan(each.begin, each.end - each.begin)) {
-      change_bits(each.storage, next, span.first - 1, false);
-      change_bits(each.storage, span.first, span.last, true);
-      next = span.last + 1;
-    }
-    change_bits(each.storage, next, graph_.op_count, false);
-  }
-  return settle() && std::ranges::equal(spans(), then);
-}
-
-void Retention::sum_cost() {
-  extra_cost_ = 0;
+void Retention::set_limit(int64_t limit_bytes) {
+  limit_ = static_cast<double>(limit_bytes);
+  if (!graph_.has_variants) return;
   for (int32_t t = 0; t <= graph_.op_count; ++t) {
-    for (const int32_t op : runs(t)) extra_cost_ += graph_.cost[op];
+    const auto has_variants = [&](int32_t way) {
+      return !graph_.variants_of(graph_.op_of(way)).empty();
+    };
+    if (has_variants(t) || std::any_of(runs_[t].begin(), runs_[t].end(), has_variants))
+      mark_dirty(t);
   }
-}
-
-bool Retention::drop_all() {
-  const Snapshot before = snapshot();
-  std::vector<Span> left;
-  for (const Span& each : before.spans) {
-    const int32_t producer = graph_.producer[each.storage];
-    const int32_t last = graph_.last_stage[producer];
-    // Behind the op's last stage the storage stays.
-    const int32_t first = last == producer ? each.first : std::max(each.first, last + 1);
-    if (first <= each.last) left.push_back({each.storage, first, each.last});
-  }
-  if (build(left)) return true;
-  restore(before);
-  return false;
-}
-
-bool Retention::take(std::span<const OpId> schedule) {
-  const Snapshot before = snapshot();
-  std::vector<Span> spans;
-  IdVector<ArenaId, Span> newest(graph_.bytes.size(), Span{kNone, 0, -1});
-  IdVector<ArenaId, int32_t> made_in(graph_.bytes.size(), -1);  // the stage of the newest making
-  const auto read = [&](ArenaId id, int32_t stage) {
-    if (made_in[id] < 0 || made_in[id] >= stage) return;
-    Span& span = newest[id];
-    if (span.last < made_in[id]) {
-      if (span.storage != kNone) spans.push_back(span);
-      span = {id, made_in[id] + 1, stage};
-    }
-    span.last = stage;
-  };
-  int32_t stage = 0;
-  bool is_in_order = true;
-  for (const OpId each : schedule) {
-    const int32_t op = graph_.stage_of[each];
-    is_in_order = is_in_order && op <= stage;
-    for (const ArenaId input : graph_.inputs[op]) read(input, stage);
-    for (const ArenaId output : graph_.outputs[op]) made_in[output] = stage;
-    if (op == stage) ++stage;
-  }
-  for (const ArenaId kept : graph_.inputs[graph_.op_count]) read(kept, graph_.op_count);
-  for (const Span& each : newest) {
-    if (each.storage != kNone) spans.push_back(each);
-  }
-  if (is_in_order && stage == graph_.op_count && build(spans)) return true;
-  restore(before);
-  return false;
-}
-
-std::vector<OpId> Retention::schedule() const {
-  std::vector<OpId> result;
-  for (int32_t t = 0; t <= graph_.op_count; ++t) {
-    for (const int32_t op : runs(t)) result.push_back(graph_.op_ids[op]);
-    if (t < graph_.op_count) result.push_back(graph_.op_ids[t]);
-  }
-  return result;
-}
-
-double Retention::cost() const {
-  IdVector<OpId, int32_t> counts(graph_.op_ids.size(), 0);
-  for (const OpId id : graph_.op_ids) ++counts[id];
-  for (int32_t t = 0; t <= graph_.op_count; ++t) {
-    for (const int32_t op : runs(t)) ++counts[graph_.op_ids[op]];
-  }
-  double sum = 0;
-  for (const OpId id : counts.ids()) sum += counts[id] * graph_.cost[graph_.stage_of[id]];
-  return sum;
+  SNUG_CHECK(settle(), "a state that no schedule has within another limit");
+  commit();
 }
 
 void Retention::mark_dirty(int32_t stage) {
@@ -316,7 +150,8 @@ bool Retention::settle(int64_t most_work) {
 }
 
 // The ops that must run in this stage before its own: what its op and what is retained behind it
-// ask for and the front does not have.
+// ask for and the front does not have. In a trial nothing changes: what cannot be made again is
+// held.
 bool Retention::collect_runs(int32_t stage) {
   new_runs_.clear();
   ++mark_;
@@ -326,7 +161,11 @@ bool Retention::collect_runs(int32_t stage) {
     if (is_retained(storage, stage)) return true;
     if (op >= stage) return false;
     if (stage > graph_.last_stage[op]) {
-      retain_into(storage, stage);
+      if (!is_trial_) {
+        retain_into(storage, stage);
+      } else if (std::ranges::find(held_, storage) == held_.end()) {
+        held_.push_back(storage);
+      }
       return true;
     }
     op_mark_[op] = mark_;
@@ -338,11 +177,11 @@ bool Retention::collect_runs(int32_t stage) {
     if (graph_.producer[storage] == stage) return true;
     return need(storage);
   };
-  for (const ArenaId input : graph_.inputs[stage]) {
+  for (const ArenaId input : graph_.inputs[way_of(stage, stage)]) {
     if (!need(input)) return false;
   }
-  for (const int32_t op : runs_[stage]) {
-    for (const ArenaId output : graph_.outputs[op]) {
+  for (const int32_t way : runs_[stage]) {
+    for (const ArenaId output : graph_.outputs[way]) {
       if (!need_if_started(output)) return false;
     }
   }
@@ -350,14 +189,24 @@ bool Retention::collect_runs(int32_t stage) {
     if (!need_if_started(candidates_[stage][i])) return false;
   }
   for (size_t i = 0; i < new_runs_.size(); ++i) {
-    const auto inputs = graph_.inputs[new_runs_[i]];
+    const auto inputs = graph_.inputs[way_of(new_runs_[i], stage)];
     work_ += static_cast<int64_t>(inputs.size());
     for (const ArenaId input : inputs) {
       if (!need(input)) return false;
     }
   }
   sort_new_runs();
+  if (graph_.has_variants) name_ways();
   return true;
+}
+
+// Ways for the ops that were collected.
+void Retention::name_ways() {
+  for (int32_t& run : new_runs_) {
+    const int32_t op = run;
+    if (!graph_.variants_of(op).empty()) run = way_[op];
+    marked_way_[op] = run;
+  }
 }
 
 // Many runs are sorted faster as bits.
@@ -379,22 +228,31 @@ void Retention::sort_new_runs() {
 }
 
 bool Retention::evaluate(int32_t stage) {
-  if (!collect_runs(stage)) return false;
+  const bool is_collected = graph_.has_variants && choose_ways(stage);
+  if (!is_collected && !collect_runs(stage)) return false;
   Entry entry;
   entry.kind = Entry::Kind::stage;
   entry.stage = stage;
   entry.peak = peak_.at(stage);
+  entry.own = own_[stage];
   // What an op makes again was not retained for this stage.
-  for (const int32_t op : new_runs_) {
-    for (const ArenaId output : graph_.outputs[op]) {
+  for (const int32_t way : new_runs_) {
+    for (const ArenaId output : graph_.outputs[way]) {
       if (is_retained(output, stage)) trim(output, stage);
     }
   }
   auto& runs = runs_[stage];
+  const int32_t own = way_of(stage, stage);
   const auto is_passed_for_nothing = [&](ArenaId id) {
     return is_retained(id, stage) && (stage == graph_.op_count || !is_retained(id, stage + 1)) &&
-           !is_read_by_marked(id, stage);
+           !is_read_by_marked(id, stage, own);
   };
+  if (own != entry.own) {
+    replace_own(stage, own);
+    for (const ArenaId input : graph_.inputs[entry.own]) {
+      if (is_passed_for_nothing(input)) trim(input, stage);
+    }
+  }
   if (runs != new_runs_) {
     entry.has_runs = true;
     entry.run_count = static_cast<int32_t>(runs.size());
@@ -404,7 +262,9 @@ bool Retention::evaluate(int32_t stage) {
     runs = new_runs_;
     // What only a run that is gone has read.
     for (size_t i = begin; i < journal_runs_.size(); ++i) {
-      if (op_mark_[journal_runs_[i]] == mark_) continue;
+      const int32_t op = graph_.op_of(journal_runs_[i]);
+      if (op_mark_[op] == mark_ && (!graph_.has_variants || marked_way_[op] == journal_runs_[i]))
+        continue;
       for (const ArenaId input : graph_.inputs[journal_runs_[i]]) {
         if (is_passed_for_nothing(input)) trim(input, stage);
       }
@@ -415,7 +275,7 @@ bool Retention::evaluate(int32_t stage) {
     const ArenaId id = candidates_[stage][i];
     if (is_passed_for_nothing(id)) trim(id, stage);
   }
-  const double peak = stage_peak(stage, runs_[stage]);
+  const double peak = stage_peak(stage, own, runs_[stage], retained_bytes_.at(stage));
   if (peak < 0) {
     journal_.push_back(entry);
     return false;
@@ -439,25 +299,38 @@ void Retention::retain_into(ArenaId storage, int32_t stage) {
   change_bits(storage, from + 1, stage, true);
 }
 
-bool Retention::is_read(ArenaId storage, int32_t stage) const {
+int32_t Retention::find_run(int32_t op, int32_t stage) const {
   const auto& runs = runs_[stage];
+  const auto found =
+      std::ranges::lower_bound(runs, op, {}, [&](int32_t way) { return graph_.op_of(way); });
+  return found != runs.end() && graph_.op_of(*found) == op ? *found : -1;
+}
+
+bool Retention::is_read(ArenaId storage, int32_t stage) const {
   for (const int32_t reader : graph_.readers[storage]) {
-    if (reader >= stage) return reader == stage;
-    if (std::binary_search(runs.begin(), runs.end(), reader)) return true;
+    if (reader >= stage) return reader == stage && reads(stage, own_[stage], storage);
+    const int32_t way = find_run(reader, stage);
+    if (way >= 0 && reads(reader, way, storage)) return true;
   }
   return false;
 }
 
 void Retention::mark_runs(std::span<const int32_t> runs) {
   ++mark_;
-  for (const int32_t op : runs) op_mark_[op] = mark_;
+  for (const int32_t way : runs) {
+    const int32_t op = graph_.op_of(way);
+    op_mark_[op] = mark_;
+    if (graph_.has_variants) marked_way_[op] = way;
+  }
 }
 
 // By the ops that are marked, or by the stage's own.
-bool Retention::is_read_by_marked(ArenaId storage, int32_t stage) const {
+bool Retention::is_read_by_marked(ArenaId storage, int32_t stage, int32_t own) const {
   for (const int32_t reader : graph_.readers[storage]) {
-    if (reader >= stage) return reader == stage;
-    if (op_mark_[reader] == mark_) return true;
+    if (reader >= stage) return reader == stage && reads(stage, own, storage);
+    if (op_mark_[reader] != mark_) continue;
+    if (graph_.variants_of(reader).empty() || graph_.reads(marked_way_[reader], storage))
+      return true;
   }
   return false;
 }
@@ -466,14 +339,22 @@ bool Retention::is_read_by_marked(ArenaId storage, int32_t stage) const {
 void Retention::untouch(ArenaId storage, int32_t stage) {
   const int32_t producer = graph_.producer[storage];
   const bool is_made = producer == stage || op_mark_[producer] == mark_;
-  if (!is_made && !is_read_by_marked(storage, stage)) touches_.remove(storage, stage);
+  if (!is_made && !is_read_by_marked(storage, stage, own_[stage])) touches_.remove(storage, stage);
+}
+
+// The runs of the stage are marked.
+void Retention::replace_own(int32_t stage, int32_t to) {
+  const int32_t from = std::exchange(own_[stage], to);
+  for (const ArenaId input : graph_.inputs[to]) touches_.add(input, stage);
+  for (const ArenaId input : graph_.inputs[from]) untouch(input, stage);
+  extra_cost_ += graph_.cost[to] - graph_.cost[from];
 }
 
 // The runs `to` are marked.
 void Retention::replace_runs(int32_t stage, IndexSpan<const int32_t> from,
                              IndexSpan<const int32_t> to) {
-  const auto change = [&](int32_t op, int32_t by) {
-    for (const std::span<const ArenaId> ids : {graph_.inputs[op], graph_.outputs[op]}) {
+  const auto change = [&](int32_t way, int32_t by) {
+    for (const std::span<const ArenaId> ids : {graph_.inputs[way], graph_.outputs[way]}) {
       for (const ArenaId id : ids) {
         if (by > 0) {
           touches_.add(id, stage);
@@ -482,15 +363,20 @@ void Retention::replace_runs(int32_t stage, IndexSpan<const int32_t> from,
         }
       }
     }
-    extra_cost_ += by * graph_.cost[op];
+    extra_cost_ += by * graph_.cost[way];
   };
   size_t a = 0;
   size_t b = 0;
   while (a < from.size() || b < to.size()) {
-    if (b == to.size() || (a < from.size() && from[a] < to[b])) {
+    const int32_t old_op = a < from.size() ? graph_.op_of(from[a]) : graph_.op_count;
+    const int32_t new_op = b < to.size() ? graph_.op_of(to[b]) : graph_.op_count;
+    if (old_op < new_op) {
       change(from[a++], -1);
-    } else if (a == from.size() || to[b] < from[a]) {
+    } else if (new_op < old_op) {
       change(to[b++], 1);
+    } else if (from[a] != to[b]) {
+      change(to[b++], 1);
+      change(from[a++], -1);
     } else {
       ++a, ++b;
     }
@@ -498,27 +384,28 @@ void Retention::replace_runs(int32_t stage, IndexSpan<const int32_t> from,
 }
 
 // Replays the steps of one stage; -1 where something is retained that an op overwrites.
-double Retention::stage_peak(int32_t stage, IndexSpan<const int32_t> runs) {
+double Retention::stage_peak(int32_t stage, int32_t own, IndexSpan<const int32_t> runs,
+                             double retained_bytes) {
   ++mark_;
   const auto steps = static_cast<int32_t>(runs.size()) + 1;
-  const auto op_of = [&](int32_t step) { return step + 1 == steps ? stage : runs[step]; };
+  const auto way_at = [&](int32_t step) { return step + 1 == steps ? own : runs[step]; };
   for (int32_t step = 0; step < steps; ++step) {
-    for (const ArenaId input : graph_.inputs[op_of(step)]) {
+    for (const ArenaId input : graph_.inputs[way_at(step)]) {
       storage_mark_[input] = mark_;
       last_read_[input] = step;
     }
   }
   const bool is_end = stage == graph_.op_count;
   const auto stays = [&](ArenaId id) { return !is_end && is_retained(id, stage + 1); };
-  double in_use = retained_bytes_.at(stage);
+  double in_use = retained_bytes;
   double peak = in_use;
   for (int32_t step = 0; step < steps; ++step) {
-    const int32_t op = op_of(step);
-    const auto inputs = graph_.inputs[op];
-    const auto outputs = graph_.outputs[op];
+    const int32_t way = way_at(step);
+    const auto inputs = graph_.inputs[way];
+    const auto outputs = graph_.outputs[way];
     work_ += static_cast<int64_t>(inputs.size() + outputs.size()) + 1;
     for (const ArenaId output : outputs) in_use += static_cast<double>(graph_.bytes[output]);
-    peak = std::max(peak, in_use + static_cast<double>(graph_.fixed_bytes[op]));
+    peak = std::max(peak, in_use + static_cast<double>(graph_.fixed_bytes[way]));
     for (const ArenaId input : inputs) {
       if (last_read_[input] == step && !stays(input))
         in_use -= static_cast<double>(graph_.bytes[input]);
@@ -527,7 +414,7 @@ double Retention::stage_peak(int32_t stage, IndexSpan<const int32_t> runs) {
       if (storage_mark_[output] != mark_ && !stays(output))
         in_use -= static_cast<double>(graph_.bytes[output]);
     }
-    for (const ArenaId gone : graph_.overwritten[op]) {
+    for (const ArenaId gone : graph_.overwritten[way]) {
       if (stays(gone)) return -1;
     }
   }
@@ -550,13 +437,17 @@ void Retention::roll_back(size_t to_mark) {
       write_bits(entry.storage, entry.first, entry.last, !entry.value);
       add_bytes(entry.storage, entry.first, entry.last, !entry.value);
     } else {
+      auto& now = runs_[entry.stage];
       if (entry.has_runs) {
-        auto& now = runs_[entry.stage];
         const auto before = std::span(journal_runs_).last(static_cast<size_t>(entry.run_count));
         mark_runs(before);
         replace_runs(entry.stage, now, std::span<const int32_t>(before));
         now.assign(before.begin(), before.end());
         journal_runs_.resize(journal_runs_.size() - before.size());
+      }
+      if (entry.own != own_[entry.stage]) {
+        mark_runs(now);
+        replace_own(entry.stage, entry.own);
       }
       peak_.set(entry.stage, entry.peak);
     }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A schedule as the set of what stays in memory between stages (stage_graph.h). For every storage
 // and every boundary between two stages one bit says whether it is retained; which ops run again in
-// a stage follows from the bits at its two ends only, so a change of some bits touches few stages.
+// a stage, and in which ways, follows from the bits at its two ends and the limit only, so a change
+// of some bits touches few stages.
 // Keeps cost, peaks and overflow up to date, bit changes can be taken back.
 //
 // Normal form, kept by every change: a storage that is retained into a stage is read there or
@@ -58,7 +59,8 @@ class Retention {
   /// The state of a schedule. False, and nothing changed, where its first runs leave the order of
   /// the stages or no state is like it (an op that runs twice in one stage runs once).
   [[nodiscard]] bool take(std::span<const OpId> schedule);
-  void set_limit(int64_t limit_bytes) { limit_ = static_cast<double>(limit_bytes); }
+  /// Commits where the problem has variants: ways follow the limit.
+  void set_limit(int64_t limit_bytes);
 
   [[nodiscard]] bool is_retained(ArenaId storage, int32_t boundary) const {
     const Row& row = rows_[storage];
@@ -68,8 +70,13 @@ class Retention {
   [[nodiscard]] const Touches& touches() const { return touches_; }
   /// Whether an op that runs in the stage reads the storage.
   [[nodiscard]] bool is_read(ArenaId storage, int32_t stage) const;
-  /// Ops that run again in a stage, in the order they run.
+  /// What runs again in a stage, in the order it runs: ways.
   [[nodiscard]] IndexSpan<const int32_t> runs(int32_t stage) const { return runs_[stage]; }
+  /// The way in which the op runs again in the stage; -1 where it does not.
+  [[nodiscard]] int32_t find_run(int32_t op, int32_t stage) const;
+  [[nodiscard]] bool runs_again(int32_t op, int32_t stage) const {
+    return find_run(op, stage) >= 0;
+  }
   [[nodiscard]] double extra_cost() const { return extra_cost_; }
   /// The cost of all runs, summed as Liveness does: the same runs cost the same to the bit.
   [[nodiscard]] double cost() const;
@@ -115,6 +122,7 @@ class Retention {
     bool value = false;
     // A stage as it was before:
     double peak = 0;
+    int32_t own = 0;        // the way of its op
     bool has_runs = false;  // others than behind it; the last of journal_runs_
     int32_t run_count = 0;
   };
@@ -138,24 +146,59 @@ class Retention {
   void clear_candidates();
   [[nodiscard]] bool evaluate(int32_t stage);
   [[nodiscard]] bool collect_runs(int32_t stage);
+  void name_ways();
   void sort_new_runs();
-  [[nodiscard]] double stage_peak(int32_t stage, IndexSpan<const int32_t> runs);
+  [[nodiscard]] double stage_peak(int32_t stage, int32_t own, IndexSpan<const int32_t> runs,
+                                  double retained_bytes);
   void trim(ArenaId storage, int32_t stage);
   void retain_into(ArenaId storage, int32_t stage);
   void mark_runs(std::span<const int32_t> runs);
-  [[nodiscard]] bool is_read_by_marked(ArenaId storage, int32_t stage) const;
+  [[nodiscard]] bool reads(int32_t op, int32_t way, ArenaId storage) const {
+    return graph_.variants_of(op).empty() || graph_.reads(way, storage);
+  }
+  [[nodiscard]] bool is_read_by_marked(ArenaId storage, int32_t stage, int32_t own) const;
   void untouch(ArenaId storage, int32_t stage);
   void replace_runs(int32_t stage, IndexSpan<const int32_t> from, IndexSpan<const int32_t> to);
+  void replace_own(int32_t stage, int32_t to);
   [[nodiscard]] bool change_to(std::span<const Span> spans);
   [[nodiscard]] bool build(std::span<const Span> spans);
   void sum_cost();
+
+  // Ways in which the ops of a stage run (retention_ways.cc).
+  enum class Prefer : uint8_t { time, bytes };
+  struct OpWay {
+    int32_t op;
+    int32_t way;
+  };
+  struct Trial {
+    std::vector<OpWay> ways;  // of the ops that have variants
+    double cost = 0;
+    double peak = 0;
+  };
+  struct Needs {
+    double cost = 0;
+    double bytes = 0;
+    bool is_possible = true;
+  };
+  [[nodiscard]] bool choose_ways(int32_t stage);
+  [[nodiscard]] Trial try_ways(int32_t stage, Prefer prefer);
+  [[nodiscard]] Trial try_again(int32_t stage);
+  void take_ways(const Trial& trial);
+  [[nodiscard]] int32_t way_of(int32_t op, int32_t stage);
+  [[nodiscard]] int32_t fastest_way(int32_t op, int32_t stage);
+  [[nodiscard]] int32_t leanest_way(int32_t op, int32_t stage, int32_t fastest);
+  [[nodiscard]] Needs needs_of(int32_t way, int32_t stage);
+  [[nodiscard]] bool read_what_is_there(int32_t stage, const Trial& trial);
+  [[nodiscard]] bool make_what_is_shared(int32_t stage, const Trial& trial);
+  [[nodiscard]] double trial_bytes(int32_t stage, int32_t own) const;
 
   const StageGraph& graph_;
   double limit_ = 0;
   IdVector<ArenaId, Row> rows_;
   IndexVector<uint64_t> bits_;
   Touches touches_;
-  IndexVector<std::vector<int32_t>> runs_;  // per stage, ascending
+  IndexVector<std::vector<int32_t>> runs_;  // per stage: ways, by op
+  IndexVector<int32_t> own_;                // per stage: the way of its op
   RangeBytes peak_;                         // per stage
   RangeSum retained_bytes_;                 // per boundary
   double extra_cost_ = 0;
@@ -170,8 +213,18 @@ class Retention {
   IndexVector<std::vector<ArenaId>> candidates_;
   std::vector<int32_t> candidate_stages_;
   std::vector<int32_t> new_runs_;
-  IndexVector<uint64_t> run_bits_;        // scratch, per op
-  IndexVector<int32_t> op_mark_;          // mark_: the op runs in the stage that is looked at
+  IndexVector<uint64_t> run_bits_;  // scratch, per op
+  IndexVector<int32_t> op_mark_;    // mark_: the op runs in the stage that is looked at
+  // Where there are variants, by op:
+  IndexVector<int32_t> marked_way_;  // how a marked op runs
+  IndexVector<int32_t> way_;         // how an op runs in the trial
+  IndexVector<int32_t> way_turn_;    // trial_: its way is known
+  IndexVector<int32_t> needs_mark_;  // needs_turn_: counted in the needs that are looked at
+  std::vector<ArenaId> held_;        // what a trial would have to retain
+  Prefer prefer_ = Prefer::time;
+  bool is_trial_ = false;
+  int32_t trial_ = 0;
+  int32_t needs_turn_ = 0;
   IdVector<ArenaId, int32_t> last_read_;  // position in the stage, valid where marked
   IdVector<ArenaId, int32_t> storage_mark_;
   int32_t mark_ = 0;

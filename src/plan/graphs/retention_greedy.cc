@@ -92,7 +92,7 @@ class GoneRuns {
       : graph_(graph), state_(state), stage_(stage) {
     gone_.push_back(op);
     for (size_t i = 0; i < gone_.size(); ++i) {
-      for (const ArenaId input : graph_.inputs[gone_[i]]) look_at(input);
+      for (const ArenaId input : graph_.inputs[way_of(gone_[i])]) look_at(input);
     }
   }
   [[nodiscard]] const std::vector<LetGo>& let_go() const { return let_go_; }
@@ -118,20 +118,22 @@ class GoneRuns {
     const int32_t before = state_.touches().last_before(storage, stage_);
     const int32_t maker = graph_.producer[storage];
     if (before == Touches::kNoneBefore || before == maker) return before;
-    const auto runs = state_.runs(before);
-    return std::binary_search(runs.begin(), runs.end(), maker) ? Touches::kNoneBefore : before;
+    return state_.runs_again(maker, before) ? Touches::kNoneBefore : before;
   }
   // By what stays in the stage or comes behind it.
   [[nodiscard]] bool is_needed(ArenaId storage) const {
     if (stage_ < graph_.op_count && state_.is_retained(storage, stage_ + 1)) return true;
-    const auto runs = state_.runs(stage_);
     for (const int32_t reader : graph_.readers[storage]) {
       if (reader >= stage_) return reader == stage_;
       if (std::find(gone_.begin(), gone_.end(), reader) == gone_.end() &&
-          std::binary_search(runs.begin(), runs.end(), reader))
+          state_.runs_again(reader, stage_))
         return true;
     }
     return false;
+  }
+  [[nodiscard]] int32_t way_of(int32_t op) const {
+    const int32_t way = state_.find_run(op, stage_);
+    return way < 0 ? op : way;
   }
 
   const StageGraph& graph_;
@@ -258,14 +260,15 @@ void fill_room(const StageGraph& graph, Retention& state, const FillLimits& limi
   for (int32_t round = 0; round < 4; ++round) {
     std::vector<Run> repeats;
     for (int32_t stage = 0; stage <= graph.op_count; ++stage) {
-      for (const int32_t op : state.runs(stage)) {
+      for (const int32_t way : state.runs(stage)) {
+        const int32_t op = graph.op_of(way);
         double room = 1;
         for (const ArenaId output : graph.outputs[op]) {
           const int32_t before = state.touches().last_before(output, stage);
           if (before == Touches::kNoneBefore) continue;
           room += static_cast<double>(graph.bytes[output]) * (stage - before);
         }
-        repeats.push_back({graph.cost[op] / room, op, stage});
+        repeats.push_back({graph.cost[way] / room, op, stage});
       }
     }
     std::stable_sort(repeats.begin(), repeats.end(),
@@ -273,8 +276,7 @@ void fill_room(const StageGraph& graph, Retention& state, const FillLimits& limi
     bool is_changed = false;
     for (const Run& repeat : repeats) {
       if (is_stop_due() || state.work() - begin >= limits.work) return;
-      const auto runs = state.runs(repeat.stage);
-      if (!std::binary_search(runs.begin(), runs.end(), repeat.op)) continue;
+      if (!state.runs_again(repeat.op, repeat.stage)) continue;
       if (!may_keep_outputs(graph, state, repeat.op, repeat.stage)) continue;
       const double cost = state.extra_cost();
       if (keep_outputs(graph, state, repeat.op, repeat.stage) && state.fits() &&

@@ -73,6 +73,10 @@ template <class Reach, class TryHarder, class IsOver>
   const int64_t limit = state.limit_bytes();
   Retention::Snapshot smallest = state.snapshot();
   int64_t peak = state.peak();
+  const auto come_back = [&] {
+    state.set_limit(peak);
+    state.restore(smallest);
+  };
   double share = kFirstShare;
   while (peak > limit && share >= kLastShare && !is_over()) {
     state.set_limit(static_cast<int64_t>(static_cast<double>(peak) * (1 - share)));
@@ -81,10 +85,10 @@ template <class Reach, class TryHarder, class IsOver>
       peak = state.peak();
       continue;
     }
-    state.restore(smallest);
+    come_back();
     if (!try_harder()) share /= 2;
   }
-  state.restore(smallest);
+  come_back();
   state.set_limit(limit);
   return peak <= limit;
 }

@@ -132,15 +132,12 @@ class Ruiner {
   void list_runs() {
     runs_.clear();
     for (int32_t stage = 0; stage <= graph_.op_count; ++stage) {
-      for (const int32_t op : state_.runs(stage)) runs_.push_back({stage, op});
+      for (const int32_t way : state_.runs(stage)) runs_.push_back({stage, graph_.op_of(way)});
     }
     if (static_cast<int64_t>(runs_.size()) > kFreeList)
       listed_ += static_cast<int64_t>(runs_.size()) / 8;
   }
-  [[nodiscard]] bool is_there(const Run& run) const {
-    const auto runs = state_.runs(run.stage);
-    return std::binary_search(runs.begin(), runs.end(), run.op);
-  }
+  [[nodiscard]] bool is_there(const Run& run) const { return state_.runs_again(run.op, run.stage); }
   // Where the longest gap begins that the run ends.
   [[nodiscard]] int32_t gap_begin(const Run& run) const {
     int32_t begin = run.stage;

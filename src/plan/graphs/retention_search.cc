@@ -344,7 +344,8 @@ class Searcher {
   bool propose_at_peak() {
     const int32_t worst = state_.worst_stage();
     const auto runs = state_.runs(worst);
-    if (!runs.empty() && random_.below(3) == 0) return move_run(random_.pick(runs), worst);
+    if (!runs.empty() && random_.below(3) == 0)
+      return move_run(graph_.op_of(random_.pick(runs)), worst);
     for (int32_t i = 0; i < 20; ++i) {
       const ArenaId id = random_.pick(droppable_);
       const bool is_behind = worst < graph_.op_count && state_.is_retained(id, worst + 1);

@@ -29,9 +29,9 @@ StartFinder::StartFinder(const ProblemIndex& index, const StageGraph& graph, Ret
     : graph_(graph), state_(state), droppable_(droppable), keep_all_(state.snapshot()) {
   const int32_t fullest = state.worst_stage();
   const OpId loss = loss_instant(index);
-  if (loss != index.end_op()) moments_.push_back({graph.stage_of[loss], MomentCuts(index, loss)});
-  if (fullest < graph.op_count && graph.op_ids[fullest] != loss)
-    moments_.push_back({fullest, MomentCuts(index, graph.op_ids[fullest])});
+  if (loss != index.end_op()) moments_.push_back({graph.way_of[loss], MomentCuts(index, loss)});
+  if (fullest < graph.op_count && graph.run_ids[fullest] != loss)
+    moments_.push_back({fullest, MomentCuts(index, graph.run_ids[fullest])});
 }
 
 std::vector<Start> StartFinder::find(std::span<const std::vector<OpId>> schedules, Random& random,

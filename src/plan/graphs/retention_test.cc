@@ -14,6 +14,7 @@
 namespace snug::plan {
 namespace {
 
+using testing::add_random_variants;
 using testing::expect_state_is_exact;
 using testing::random_training_graph;
 
@@ -39,8 +40,10 @@ Problem pair_and_reader() {
 
 TEST(Retention, Every_change_keeps_the_state_equal_to_its_schedule) {
   for (uint64_t seed = 1; seed <= 30; ++seed) {
-    const Problem problem =
+    Problem problem =
         random_training_graph(seed, {.forward_ops = 14, .has_updates = seed % 3 == 0});
+    if (seed % 2 == 0) add_random_variants(seed, problem);
+    validate(problem);
     const ProblemIndex index(problem);
     const StageGraph graph(index, given_order(problem));
     Retention state(graph, 640);
@@ -64,6 +67,8 @@ TEST(Retention, Every_change_keeps_the_state_equal_to_its_schedule) {
       if (is_valid) expect_state_is_exact(problem, state);
       if (is_valid && random() % 2 == 0) {
         state.commit();
+        state.set_limit(static_cast<int64_t>(320 + random() % 640));
+        expect_state_is_exact(problem, state);
       } else {
         state.roll_back();
         EXPECT_EQ(state.schedule(), before);

@@ -49,12 +49,12 @@ class SmallSearch {
     for (const OpId id : index.op_ids()) {
       const Op& op = index.op(id);
       OpMasks masks;
-      for (const StorageId input : op.inputs) masks.inputs |= bit_of_[input];
+      masks.ways.push_back(way(id, op));
       for (const StorageId output : op.outputs) masks.outputs |= bit_of_[output];
-      masks.fixed_bytes = op.scratch_bytes;
       for (const auto& [output, input] : op.reuses) {
         masks.gone |= bit_of_[input];
-        masks.fixed_bytes -= std::min(index.storage(output).bytes, index.storage(input).bytes);
+        masks.ways.front().fixed_bytes -=
+            std::min(index.storage(output).bytes, index.storage(input).bytes);
       }
       masks_.push_back(masks);
       for (const auto& [resident, writes] : index.versions[id]) {
@@ -69,6 +69,8 @@ class SmallSearch {
         }
       }
     }
+    for (const OpId id : index.problem.variant_ids())
+      masks_[index.problem.op_of(id)].ways.push_back(way(id, index.problem.run(id)));
     for (const StorageId id : index.problem.keep) kept_ |= bit_of_[id];
   }
 
@@ -90,14 +92,25 @@ class SmallSearch {
   }
 
  private:
-  struct OpMasks {
+  struct Way {  // the op itself or a variant
+    OpId id;
     Mask inputs = 0;
+    int64_t fixed_bytes = 0;
+    double seconds = 0;
+  };
+  struct OpMasks {
+    std::vector<Way> ways;
     Mask outputs = 0;
     Mask gone = 0;    // inputs that are overwritten
     Mask after = 0;   // ops that must have run
     Mask before = 0;  // ops that must not have run
-    int64_t fixed_bytes = 0;
   };
+
+  [[nodiscard]] Way way(OpId id, const Op& op) const {
+    Way made{id, 0, op.scratch_bytes, op.seconds};
+    for (const StorageId input : op.inputs) made.inputs |= bit_of_[input];
+    return made;
+  }
 
   static Mask bit(OpId op) { return Mask{1} << op.number(); }
   [[nodiscard]] int64_t bytes_of(Mask storages) const {
@@ -117,7 +130,8 @@ class SmallSearch {
   [[nodiscard]] Mask useful(Mask ran) const {
     Mask wanted = kept_;
     for (const OpId id : index_.op_ids()) {
-      if ((ran & bit(id)) == 0 || !index_.runs_once[id]) wanted |= masks_[id].inputs;
+      if ((ran & bit(id)) != 0 && index_.runs_once[id]) continue;
+      for (const Way& each : masks_[id].ways) wanted |= each.inputs;
     }
     return wanted;
   }
@@ -140,15 +154,18 @@ class SmallSearch {
       if (has_run && index_.runs_once[id]) continue;
       if (has_run && (op.outputs & ~state.memory) == 0) continue;
       if (!has_run && !may_reorder_ && state.ran + 1 != bit(id)) continue;
-      if ((op.inputs & ~state.memory) != 0) continue;
       if ((op.after & ~state.ran) != 0 || (op.before & state.ran) != 0) continue;
       const Mask after = state.memory | op.outputs;
-      if (bytes_of(after) + op.fixed_bytes > budget_bytes_) {
-        is_short = true;
-        continue;
+      const int64_t after_bytes = bytes_of(after);
+      for (const Way& each : op.ways) {
+        if ((each.inputs & ~state.memory) != 0) continue;
+        if (after_bytes + each.fixed_bytes > budget_bytes_) {
+          is_short = true;
+          continue;
+        }
+        reach({after & ~op.gone, state.ran | bit(id)},
+              {cost + each.seconds, state, each.id, false});
       }
-      reach({after & ~op.gone, state.ran | bit(id)},
-            {cost + index_.op(id).seconds, state, id, false});
     }
     if (!is_short) return;
     for (Mask left = state.memory; left != 0; left &= left - 1) {

@@ -3,8 +3,12 @@
 // first runs, arena storages alone, operands in flat arrays. Stage t is the time from the end of
 // the first run of op t - 1 to the end of the first run of op t; it may begin with runs of earlier
 // ops. One more stage at the end has no op of its own: it reads what the problem keeps.
+//
+// Ways: an op runs by itself, which has its stage's number, or in a variant, whose numbers are
+// those behind the last stage.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -48,19 +52,32 @@ struct StageGraph {
   StageGraph(const ProblemIndex& index, IndexSpan<const OpId> order);
 
   int32_t op_count = 0;                      // stages 0 .. op_count; the last one has no op
-  IndexVector<OpId> op_ids;                  // per op: its id in the problem
-  IdVector<OpId, int32_t> stage_of;          // the op's own: that of its first run
+  IndexVector<OpId> run_ids;                 // per way: its id in the problem; the end has none
+  IdVector<OpId, int32_t> way_of;            // by that id; of an op its stage
   IdVector<ArenaId, StorageId> storage_ids;  // in the problem
-  RaggedArray<ArenaId> inputs;               // per stage
-  RaggedArray<ArenaId> outputs;              // per stage
-  RaggedArray<int32_t, IdVector<ArenaId, int32_t>> readers;  // stages, ascending
-  RaggedArray<ArenaId> overwritten;  // per stage: storages whose bytes an output takes over
-  IndexVector<double> cost;          // per op
-  IndexVector<int64_t> fixed_bytes;  // per stage: scratch less what outputs take over
+  RaggedArray<ArenaId> inputs;               // per way
+  RaggedArray<ArenaId> outputs;              // per way
+  RaggedArray<int32_t, IdVector<ArenaId, int32_t>> readers;  // stages, ascending; in any way
+  RaggedArray<ArenaId> overwritten;  // per way: storages whose bytes an output takes over
+  IndexVector<double> cost;          // per way
+  IndexVector<int64_t> fixed_bytes;  // per way: scratch less what outputs take over
   IndexVector<int32_t> last_stage;   // per op: the last stage in which it may run (again)
   IdVector<ArenaId, int64_t> bytes;
   IdVector<ArenaId, int32_t> producer;
-  double base_cost = 0;  // every op once
+  double base_cost = 0;  // every op once, by itself
+  bool has_variants = false;
+  RaggedArray<int32_t> variants;  // per stage: further ways of its op; no rows where there are none
+  IndexVector<int32_t> op_of_variant;
+
+  [[nodiscard]] int32_t op_of(int32_t way) const {
+    return way <= op_count ? way : op_of_variant[way - op_count - 1];
+  }
+  [[nodiscard]] std::span<const int32_t> variants_of(int32_t op) const {
+    return has_variants ? variants[op] : std::span<const int32_t>();
+  }
+  [[nodiscard]] bool reads(int32_t way, ArenaId storage) const {
+    return std::ranges::find(inputs[way], storage) != inputs[way].end();
+  }
 };
 
 /// What no schedule with these first runs can beat: an op's operands and scratch at its first run,

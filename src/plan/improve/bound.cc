@@ -12,6 +12,7 @@
 #include "base/stop.h"
 #include "plan/improve/min_cut.h"
 #include "plan/improve/operand_bound.h"
+#include "plan/improve/relaxed_variants.h"
 
 namespace snug::plan {
 namespace {
@@ -212,10 +213,15 @@ OpId loss_instant(const ProblemIndex& index) {
 
 WorkingSetBound working_set_bound(const Problem& problem) {
   const OperandBound in_memory(problem);
+  IdVector<OpId, int64_t> least;  // of its ways
+  for (const Op& op : problem.ops) least.push_back(in_memory.bytes(op));
+  for (const Op& variant : problem.variants) {
+    int64_t& bytes = least[variant.variant_of];
+    bytes = std::min(bytes, in_memory.bytes(variant));
+  }
   WorkingSetBound bound;
   for (const OpId id : problem.ops.ids()) {
-    const int64_t bytes = in_memory.bytes(problem.ops[id]);
-    if (bound.op == kNone || bytes > bound.bytes) bound = {bytes, id};
+    if (bound.op == kNone || least[id] > bound.bytes) bound = {least[id], id};
   }
   return bound;
 }
@@ -244,6 +250,8 @@ static WorkingSetBound beside_last(const Problem& problem,
 
 WorkingSetBound working_set_bound_beyond(const Problem& problem,
                                          std::span<const StorageId> together) {
+  if (!problem.variants.empty())
+    return working_set_bound_beyond(relaxed_variants(problem), together);
   IdVector<StorageId, bool> is_together(problem.storages.size(), false);
   int64_t shared = 0;
   for (const StorageId id : together) {
@@ -301,6 +309,11 @@ static WorkingSetBound made_of_pinned_bound(const ProblemIndex& index, RunBefore
 }
 
 WorkingSetBound pinned_set_bound(const Problem& problem, bool in_listed_order) {
+  if (!problem.variants.empty()) {
+    const WorkingSetBound relaxed = pinned_set_bound(relaxed_variants(problem), in_listed_order);
+    const WorkingSetBound of_ops = working_set_bound(problem);
+    return of_ops.bytes >= relaxed.bytes ? of_ops : relaxed;
+  }
   const ProblemIndex index(problem);
   const int32_t ops = index.op_count();
   const auto words = static_cast<size_t>(ops / 64 + 1);
@@ -354,6 +367,8 @@ WorkingSetBound pinned_set_bound(const Problem& problem, bool in_listed_order) {
 
 std::vector<double> lower_bounds_seconds(const Problem& problem,
                                          std::span<const int64_t> arena_budgets_bytes) {
+  if (!problem.variants.empty())
+    return lower_bounds_seconds(relaxed_variants(problem), arena_budgets_bytes);
   double seconds = 0;
   for (const Op& op : problem.ops) seconds += least_seconds(op);
   std::vector<double> bounds(arena_budgets_bytes.size(), seconds);

@@ -85,6 +85,60 @@ RowwiseOp rowwise_from(const io::JsonValue& json) {
           .apart_seconds = json.get_double("apart_seconds", 0)};
 }
 
+Json op_json(const Op& op) {
+  Json json{{"name", op.name},
+            {"scope", op.scope.str()},
+            {"phase", to_string(op.phase)},
+            {"seconds", op.seconds},
+            {"inputs", numbers_of(op.inputs)},
+            {"outputs", numbers_of(op.outputs)},
+            {"scratch_bytes", op.scratch_bytes},
+            {"may_recompute", op.may_recompute},
+            {"is_expensive", op.is_expensive},
+            {"signature", op.signature},
+            {"reuses", numbers_of(op.reuses)}};
+  if (!op.parts.empty()) json["parts"] = op.parts;
+  if (op.rowwise->form.is_given()) json["rowwise"] = rowwise_json(*op.rowwise);
+  if (op.fusion.kind != 0) {
+    json["fusion"] = {{"kind", op.fusion.kind},
+                      {"most", op.fusion.most},
+                      {"seconds", op.fusion.seconds},
+                      {"scratch_bytes", op.fusion.scratch_bytes}};
+  }
+  if (op.variant_of != kNone) json["variant_of"] = op.variant_of.number();
+  return json;
+}
+
+Op op_from(const io::JsonValue& json) {
+  Op op;
+  op.name = json.get_string("name");
+  op.scope = json.get_string("scope");
+  op.phase = phase_from(json.at("phase"));
+  op.seconds = json.get_double("seconds");
+  op.inputs = ids<StorageId>(json.at("inputs"));
+  op.outputs = ids<StorageId>(json.at("outputs"));
+  op.scratch_bytes = json.get_int("scratch_bytes");
+  op.may_recompute = json.get_bool("may_recompute");
+  op.is_expensive = json.get_bool("is_expensive");
+  op.signature = json.at("signature").as_unsigned();
+  for_each(json.at("reuses"), [&](const io::JsonValue& pair) {
+    const auto both = ids<StorageId>(pair);
+    if (both.size() != 2) pair.fail("is no pair of storages");
+    op.reuses.emplace_back(both[0], both[1]);
+  });
+  if (json.has("parts")) op.parts = integers<int32_t>(json.at("parts"));
+  if (json.has("fusion")) {
+    const io::JsonValue fusion = json.at("fusion");
+    op.fusion = {.kind = fusion.at("kind").as_unsigned(),
+                 .most = number_at(fusion, "most"),
+                 .seconds = fusion.get_double("seconds"),
+                 .scratch_bytes = fusion.get_int("scratch_bytes")};
+  }
+  if (json.has("rowwise")) op.rowwise = rowwise_from(json.at("rowwise"));
+  if (json.has("variant_of")) op.variant_of = OpId(number_at(json, "variant_of"));
+  return op;
+}
+
 }  // namespace
 
 std::string to_json(const Problem& problem) {
@@ -95,32 +149,14 @@ std::string to_json(const Problem& problem) {
     if (each.is_marked) storages.back()["is_marked"] = true;
   }
   Json ops = Json::array();
-  for (const Op& op : problem.ops) {
-    ops.push_back({{"name", op.name},
-                   {"scope", op.scope.str()},
-                   {"phase", to_string(op.phase)},
-                   {"seconds", op.seconds},
-                   {"inputs", numbers_of(op.inputs)},
-                   {"outputs", numbers_of(op.outputs)},
-                   {"scratch_bytes", op.scratch_bytes},
-                   {"may_recompute", op.may_recompute},
-                   {"is_expensive", op.is_expensive},
-                   {"signature", op.signature},
-                   {"reuses", numbers_of(op.reuses)}});
-    if (!op.parts.empty()) ops.back()["parts"] = op.parts;
-    if (op.rowwise->form.is_given()) ops.back()["rowwise"] = rowwise_json(*op.rowwise);
-    if (op.fusion.kind == 0) continue;
-    ops.back()["fusion"] = {{"kind", op.fusion.kind},
-                            {"most", op.fusion.most},
-                            {"seconds", op.fusion.seconds},
-                            {"scratch_bytes", op.fusion.scratch_bytes}};
-  }
-  return Json{{"storages", storages},
-              {"ops", ops},
-              {"keep", numbers_of(problem.keep)},
-              {"alignment", problem.alignment},
-              {"kept_seconds_per_byte", problem.kept_seconds_per_byte}}
-      .dump();
+  for (const Op& op : problem.ops) ops.push_back(op_json(op));
+  Json json{{"storages", storages},
+            {"ops", ops},
+            {"keep", numbers_of(problem.keep)},
+            {"alignment", problem.alignment},
+            {"kept_seconds_per_byte", problem.kept_seconds_per_byte}};
+  for (const Op& variant : problem.variants) json["variants"].push_back(op_json(variant));
+  return json.dump();
 }
 
 Problem problem_from_json(std::string_view text) {
@@ -132,34 +168,12 @@ Problem problem_from_json(std::string_view text) {
                                 .resident = each.get_bool("resident"),
                                 .is_marked = each.get_bool("is_marked", false)});
   });
-  for_each(json.at("ops"), [&](const io::JsonValue& each) {
-    Op op;
-    op.name = each.get_string("name");
-    op.scope = each.get_string("scope");
-    op.phase = phase_from(each.at("phase"));
-    op.seconds = each.get_double("seconds");
-    op.inputs = ids<StorageId>(each.at("inputs"));
-    op.outputs = ids<StorageId>(each.at("outputs"));
-    op.scratch_bytes = each.get_int("scratch_bytes");
-    op.may_recompute = each.get_bool("may_recompute");
-    op.is_expensive = each.get_bool("is_expensive");
-    op.signature = each.at("signature").as_unsigned();
-    for_each(each.at("reuses"), [&](const io::JsonValue& pair) {
-      const auto both = ids<StorageId>(pair);
-      if (both.size() != 2) pair.fail("is no pair of storages");
-      op.reuses.emplace_back(both[0], both[1]);
-    });
-    if (each.has("parts")) op.parts = integers<int32_t>(each.at("parts"));
-    if (each.has("fusion")) {
-      const io::JsonValue fusion = each.at("fusion");
-      op.fusion = {.kind = fusion.at("kind").as_unsigned(),
-                   .most = number_at(fusion, "most"),
-                   .seconds = fusion.get_double("seconds"),
-                   .scratch_bytes = fusion.get_int("scratch_bytes")};
-    }
-    if (each.has("rowwise")) op.rowwise = rowwise_from(each.at("rowwise"));
-    problem.ops.push_back(std::move(op));
-  });
+  for_each(json.at("ops"),
+           [&](const io::JsonValue& each) { problem.ops.push_back(op_from(each)); });
+  if (json.has("variants")) {
+    for_each(json.at("variants"),
+             [&](const io::JsonValue& each) { problem.variants.push_back(op_from(each)); });
+  }
   problem.keep = ids<StorageId>(json.at("keep"));
   problem.alignment = json.get_int("alignment");
   problem.kept_seconds_per_byte = json.get_double("kept_seconds_per_byte");

@@ -26,6 +26,9 @@ TEST(Json, Problems_and_plans_come_back_exactly) {
   problem.ops[OpId(6)].fusion = {
       .kind = ~uint64_t{0}, .most = 8, .seconds = 1.0 / 3.0, .scratch_bytes = 64};
   EXPECT_EQ(problem_from_json(to_json(problem)), problem);
+  testing::add_random_variants(1, problem);
+  EXPECT_GT(problem.variants.size(), 3u);
+  EXPECT_EQ(problem_from_json(to_json(problem)), problem);
   Plan fused = frontier.smallest();
   fused.steps.back().fused = Fused::sums;
   EXPECT_EQ(plan_from_json(to_json(fused)), fused);

@@ -56,8 +56,8 @@ class LivenessWalk {
         next_run_(programs.begin()),
         steps_(static_cast<int32_t>(schedule.size())),
         newest_(problem_.storages.size()),
-        runs_(problem_.ops.size(), 0),
-        fused_runs_(problem_.ops.size(), 0),
+        runs_(problem_.run_count(), 0),
+        fused_runs_(problem_.run_count(), 0),
         change_(schedule.size() + 1, 0),
         wider_(schedule.size(), 0),
         loss_step_(steps_),
@@ -129,7 +129,7 @@ class LivenessWalk {
 
   void read(StorageId input, Phase phase, int32_t step, OpId id) {
     Instance& instance = newest_[input];
-    SNUG_CHECK(instance.is_live(), problem_.ops[id].name + " reads what no step has made");
+    SNUG_CHECK(instance.is_live(), problem_.run(id).name + " reads what no step has made");
     instance.last = kernel_end_;
     if (loss_step_ == steps_ && phase == Phase::backward && is_forward(instance.first))
       loss_step_ = step;
@@ -176,7 +176,7 @@ class LivenessWalk {
 
   void add_scratch(const LivenessTable::OpEntry& op, OpId id, int32_t step) {
     const int64_t scratch =
-        fused_.empty() ? op.scratch_bytes : scratch_bytes_of(problem_.ops[id], fused_, step, run_);
+        fused_.empty() ? op.scratch_bytes : scratch_bytes_of(problem_.run(id), fused_, step, run_);
     if (op.scratch_bytes < 0) wider_[step] += op.scratch_bytes;
     if (scratch <= 0) return;
     count(step, kernel_end_, scratch);
@@ -291,7 +291,7 @@ Liveness analyse(const LivenessTable& table, IndexSpan<const OpId> schedule,
 }
 
 double seconds_of(const LivenessTable& table, IndexSpan<const OpId> schedule, int64_t kept_bytes) {
-  IdVector<OpId, int32_t> runs(table.problem().ops.size(), 0);
+  IdVector<OpId, int32_t> runs(table.problem().run_count(), 0);
   const IdVector<OpId, int32_t> fused_runs(runs.size(), 0);
   for (const OpId id : schedule) ++runs[id];
   return seconds_of_runs(table, runs, fused_runs) + seconds_of_kept(table, kept_bytes);

@@ -8,9 +8,11 @@ namespace snug::plan {
 LivenessTable::LivenessTable(const Problem& problem)
     : problem_(problem), bytes_(problem.storages.size()) {
   size_t operands = 0;
-  for (const Op& op : problem.ops) operands += op.inputs.size() + op.outputs.size();
+  const auto count = [&](const Op& op) { operands += op.inputs.size() + op.outputs.size(); };
+  for (const Op& op : problem.ops) count(op);
+  for (const Op& variant : problem.variants) count(variant);
   operands_.reserve(operands);  // spans refer to it
-  ops_.reserve(problem.ops.size());
+  ops_.reserve(problem.run_count());
   for (const StorageId id : problem.storages.ids()) bytes_[id] = problem.storages[id].bytes;
   const auto without_residents = [&](const std::vector<StorageId>& all) {
     const size_t first = operands_.size();
@@ -19,7 +21,7 @@ LivenessTable::LivenessTable(const Problem& problem)
     }
     return std::span<const StorageId>(operands_).subspan(first);
   };
-  for (const Op& op : problem.ops) {
+  const auto add = [&](const Op& op) {
     OpEntry& entry = ops_.emplace_back();
     entry.inputs = without_residents(op.inputs);
     entry.outputs = without_residents(op.outputs);
@@ -32,7 +34,9 @@ LivenessTable::LivenessTable(const Problem& problem)
     entry.phase = op.phase;
     entry.has_reuses = !op.reuses.empty();
     entry.is_by_rows = op.rowwise->form.is_given();
-  }
+  };
+  for (const Op& op : problem.ops) add(op);
+  for (const Op& variant : problem.variants) add(variant);
 }
 
 }  // namespace snug::plan

@@ -24,11 +24,13 @@ class PlainMaker {
  public:
   explicit PlainMaker(const Problem& joint)
       : joint_(joint),
+        variants_(joint.variants.empty() ? 0 : joint.ops.size()),
         is_read_(joint.storages.size(), false),
         is_late_view_(joint.storages.size(), false),
         is_made_behind_(joint.storages.size(), false) {}
 
   PlainProblem make() {
+    for (const OpId id : joint_.variant_ids()) variants_[joint_.op_of(id)].push_back(id);
     find_read();
     copy_storages();
     if (joint_.boundary) begin_boundary();
@@ -39,6 +41,8 @@ class PlainMaker {
       note_late_views(op);
       if (!is_left_out(op)) add(id);
     }
+    result_.original.insert(result_.original.end(), original_variants_.begin(),
+                            original_variants_.end());
     return std::move(result_);
   }
 
@@ -50,9 +54,11 @@ class PlainMaker {
   }
 
   void find_read() {
-    for (const Op& op : joint_.ops) {
+    const auto note_inputs = [&](const Op& op) {
       for (const StorageId input : op.inputs) is_read_[input] = true;
-    }
+    };
+    for (const Op& op : joint_.ops) note_inputs(op);
+    for (const Op& variant : joint_.variants) note_inputs(variant);
     for (const StorageId id : joint_.keep) is_read_[id] = true;
     if (!joint_.boundary) return;
     for (const StorageId id : joint_.boundary->forward_outputs) is_read_[id] = true;
@@ -146,7 +152,31 @@ class PlainMaker {
   }
 
   void add(OpId id) {
-    const Op& joint = joint_.ops[id];
+    Way op = plain(id);
+    bool is_made_behind = op.is_behind;
+    const OpId plain_id = result_.problem.ops.end_id();
+    for (const OpId variant : variants_.empty() ? std::vector<OpId>() : variants_[id]) {
+      Way way = plain(variant);
+      way.op.variant_of = plain_id;
+      is_made_behind = is_made_behind && way.is_behind;
+      result_.problem.variants.push_back(std::move(way.op));
+      original_variants_.push_back(variant);
+    }
+    for (const StorageId output : joint_.ops[id].outputs) {
+      if (!joint_.storages[output].resident) is_made_behind_[output] = is_made_behind;
+    }
+    result_.original.push_back(id);
+    result_.problem.ops.push_back(std::move(op.op));
+  }
+
+  struct Way {
+    Op op;
+    bool is_behind = false;  // runs only behind the boundary
+  };
+
+  // The op or variant, in the plain problem.
+  [[nodiscard]] Way plain(OpId id) const {
+    const Op& joint = joint_.run(id);
     Op op = joint;
     op.is_ordered = false;
     op.part = GraphPart::any;
@@ -162,13 +192,13 @@ class PlainMaker {
       if (root_of(joint_, output) == output) op.outputs.push_back(output);
     }
     if (joint.is_ordered && order_ != kNone) op.outputs.push_back(order_);
-    if (joint_.boundary) bind_to_part(joint, op, reads_arena);
-    result_.original.push_back(id);
-    result_.problem.ops.push_back(std::move(op));
+    const bool is_behind = joint_.boundary && bind_to_part(joint, op, reads_arena);
+    return {std::move(op), is_behind};
   }
 
   // What reads of the backward part, or of what the first ops read, needs no more to lie there.
-  void bind_to_part(const Op& joint, Op& op, bool reads_arena) {
+  // Whether it runs only behind the boundary.
+  bool bind_to_part(const Op& joint, Op& op, bool reads_arena) const {
     const bool reads_behind = std::any_of(op.inputs.begin(), op.inputs.end(),
                                           [&](StorageId input) { return is_made_behind_[input]; });
     const bool is_bound = is_of_backward_part(joint) || reads_late_view(joint);
@@ -178,13 +208,13 @@ class PlainMaker {
       op.inputs.push_back(start_);
     }
     if (joint.part == GraphPart::forward) op.inputs.push_back(token_);
-    for (const StorageId output : joint.outputs) {
-      if (!joint_.storages[output].resident) is_made_behind_[output] = is_bound || reads_behind;
-    }
+    return is_bound || reads_behind;
   }
 
   const Problem& joint_;
   PlainProblem result_;
+  IdVector<OpId, std::vector<OpId>> variants_;  // by op; empty where there are none
+  std::vector<OpId> original_variants_;
   IdVector<StorageId, bool> is_read_;
   IdVector<StorageId, bool> is_late_view_;
   IdVector<StorageId, bool> is_made_behind_;  // by an op that runs only behind the boundary
@@ -229,7 +259,7 @@ class JointReplay {
   }
 
   void run(OpId id) {
-    const Op& op = joint_.ops[id];
+    const Op& op = joint_.run(id);
     steps.push_back(id);
     for (const StorageId output : op.outputs) {
       if (root_of(joint_, output) == output) ++instance_[output];
@@ -297,7 +327,7 @@ JointSchedule joint_schedule(const Problem& problem, const PlainProblem& plain,
     stop_point();
     const OpId id = plain.original[step];
     if (id != kNone) {
-      replay.want(problem.ops[id].inputs);
+      replay.want(problem.run(id).inputs);
       replay.run(id);
     } else if (step == plain.between) {
       replay.want(problem.boundary->forward_outputs);

@@ -24,11 +24,12 @@
 namespace snug::plan {
 
 struct PlainProblem {
-  Problem problem;                // the storages of the joint graph with their ids, and then some
-  IdVector<OpId, OpId> original;  // ids in the joint graph; none: of the boundary itself
-  OpId between;                   // the boundary; none where there is none
-  int32_t boundary_ops = 0;       // how many have no original
-  int64_t common_bytes = 0;       // to be added to all its loads
+  Problem problem;  // the storages of the joint graph with their ids, and then some
+  // Ids in the joint graph, of variants as well; none: of the boundary itself.
+  IdVector<OpId, OpId> original;
+  OpId between;              // the boundary; none where there is none
+  int32_t boundary_ops = 0;  // how many have no original
+  int64_t common_bytes = 0;  // to be added to all its loads
 };
 
 /// `problem` is validated.

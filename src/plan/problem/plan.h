@@ -120,6 +120,7 @@ struct Op {
   SharedRowwiseOp rowwise = {};
   bool is_ordered = false;  // runs once, and in the listed order among all such ops
   GraphPart part = GraphPart::any;
+  OpId variant_of = kNone;  // in Problem::variants: the op
   bool operator==(const Op&) const = default;
 };
 
@@ -143,7 +144,21 @@ struct Problem {
   /// which costs the ops around it more than the same bytes in a cache.
   double kept_seconds_per_byte = 0;
   std::optional<GraphBoundary> boundary;
+  /// Other ways to run ops (Op::variant_of): with other inputs and scratch, in no less time, and
+  /// else as the op. A schedule names one by its id, which lies behind those of the ops; that is a
+  /// run of the op.
+  std::vector<Op> variants = {};
   bool operator==(const Problem&) const = default;
+
+  [[nodiscard]] size_t run_count() const { return ops.size() + variants.size(); }
+  /// By the id of an op or of a variant.
+  [[nodiscard]] const Op& run(OpId id) const {
+    return ops.has(id) ? ops[id] : variants[static_cast<size_t>(id.number()) - ops.size()];
+  }
+  [[nodiscard]] OpId op_of(OpId run) const {
+    return ops.has(run) ? run : this->run(run).variant_of;
+  }
+  [[nodiscard]] IdRange<OpId> variant_ids() const { return {ops.end_id(), OpId(run_count())}; }
 };
 
 /// One storage instance, or the scratch of one run of an op: live on the steps [first, last], both
@@ -198,7 +213,7 @@ using FusedSteps = std::vector<Fused>;
   return op.fusion.kind == 0 ? by_rows : std::min(by_rows, op.fusion.seconds);
 }
 [[nodiscard]] inline double seconds_of(const Problem& problem, const Step& step) {
-  const Op& op = problem.ops[step.op];
+  const Op& op = problem.run(step.op);
   return step.fused == Fused::sums ? op.fusion.seconds : op.seconds - step.saved_seconds;
 }
 

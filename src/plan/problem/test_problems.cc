@@ -2,8 +2,10 @@
 #include "plan/problem/test_problems.h"
 
 #include <algorithm>
+#include <optional>
 #include <random>
 #include <string>
+#include <utility>
 
 #include "plan/problem/test_maker.h"
 
@@ -131,6 +133,54 @@ Problem random_training_graph(uint64_t seed, const RandomShape& shape) {
   }
   maker.problem.keep = {dy};
   return std::move(maker.problem);
+}
+
+namespace {
+
+// Nothing where the op reads nothing that can be made within: by an op whose resident inputs it
+// reads as well.
+std::optional<Op> with_maker_within(const Problem& problem, const Op& op, uint64_t pick) {
+  if (op.inputs.empty()) return std::nullopt;
+  const StorageId made = op.inputs[pick % op.inputs.size()];
+  const auto is_maker = [&](const Op& other) {
+    return std::find(other.outputs.begin(), other.outputs.end(), made) != other.outputs.end();
+  };
+  if (problem.storages[made].resident) return std::nullopt;
+  const Op& maker = *std::find_if(problem.ops.begin(), problem.ops.end(), is_maker);
+  Op variant = op;
+  std::erase(variant.inputs, made);
+  for (const StorageId input : maker.inputs) {
+    const bool is_read = std::find(op.inputs.begin(), op.inputs.end(), input) != op.inputs.end();
+    if (problem.storages[input].resident && !is_read) return std::nullopt;
+    if (std::find(variant.inputs.begin(), variant.inputs.end(), input) == variant.inputs.end())
+      variant.inputs.push_back(input);
+  }
+  variant.name += ".within";
+  variant.seconds += maker.seconds;
+  return variant;
+}
+
+}  // namespace
+
+void add_random_variants(uint64_t seed, Problem& problem) {
+  std::mt19937_64 random(seed);
+  for (const OpId id : problem.ops.ids()) {
+    const Op& op = problem.ops[id];
+    const uint64_t pick = random();
+    if (pick % 2 == 0) continue;
+    std::optional<Op> within = with_maker_within(problem, op, pick / 2);
+    if (within) {
+      within->variant_of = id;
+      problem.variants.push_back(*std::move(within));
+    }
+    if (op.scratch_bytes == 0) continue;
+    Op lean = op;
+    lean.variant_of = id;
+    lean.name += ".lean";
+    lean.seconds += static_cast<double>(pick % 3);
+    lean.scratch_bytes = 0;
+    problem.variants.push_back(std::move(lean));
+  }
 }
 
 Problem evaluation_chain(int32_t n) {

@@ -63,6 +63,10 @@ struct RandomShape {
 /// storages.
 [[nodiscard]] Problem random_training_graph(uint64_t seed, const RandomShape& shape);
 
+/// Gives about every second op variants: one that computes what it reads within (from what that is
+/// made of, in the time of both), one that is slower and has no scratch.
+void add_random_variants(uint64_t seed, Problem& problem);
+
 /// Forward ops alone (an evaluation step).
 [[nodiscard]] Problem evaluation_chain(int32_t n);
 

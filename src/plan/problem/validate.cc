@@ -18,6 +18,7 @@
 #include "base/units.h"
 #include "plan/problem/joint.h"
 #include "plan/problem/validate_joint.h"
+#include "plan/problem/validate_variants.h"
 #include "snug/error.h"
 
 namespace snug::plan {
@@ -123,13 +124,17 @@ class PlanReplay {
     if (violations_.size() < kMaxViolations) violations_.push_back(text);
   }
   [[nodiscard]] const Storage& storage(StorageId id) const { return problem_.storages[id]; }
-  [[nodiscard]] bool is_op(OpId id) const { return problem_.ops.has(id); }
+  [[nodiscard]] bool is_run(OpId id) const {
+    return id != kNone && static_cast<size_t>(id.number()) < problem_.run_count();
+  }
 
   // Every op runs; what may not be recomputed or writes resident storage runs exactly once.
   void check_counts(IndexSpan<const OpId> schedule) {
+    IdVector<OpId, int64_t> counts(problem_.ops.size(), 0);
+    for (const OpId run : schedule) ++counts[problem_.op_of(run)];
     for (const OpId id : problem_.ops.ids()) {
       const Op& op = problem_.ops[id];
-      const auto runs = std::count(schedule.begin(), schedule.end(), id);
+      const int64_t runs = counts[id];
       bool once = !op.may_recompute;
       for (const StorageId output : op.outputs) once = once || storage(output).resident;
       if (runs == 0) report("op '" + op.name + "' never runs");
@@ -144,7 +149,7 @@ class PlanReplay {
     const auto writers_before = [&](StorageId id, const auto& ops) {
       int64_t writers = 0;
       for (const OpId each : ops) {
-        const auto& outputs = problem_.ops[each].outputs;
+        const auto& outputs = problem_.run(each).outputs;
         writers += std::count(outputs.begin(), outputs.end(), id);
       }
       return writers;
@@ -155,8 +160,8 @@ class PlanReplay {
     }
     IdVector<StorageId, bool> is_made(problem_.storages.size(), false);
     for (size_t step = 0; step < schedule.size(); ++step) {
-      const OpId id = schedule[step];
-      const Op& op = problem_.ops[id];
+      const Op& op = problem_.run(schedule[step]);
+      const OpId id = problem_.op_of(schedule[step]);
       const auto check_version = [&](StorageId seen) {
         if (!storage(seen).resident || !is_written[seen]) return;
         const auto expected = writers_before(seen, IdRange(OpId(0), id));
@@ -199,11 +204,11 @@ class PlanReplay {
       if (each.fused != Fused::rows && !is_in_rows(plan, step + 1) && each.saved_seconds != 0)
         report("step " + std::to_string(step) + " saves time by itself");
       if (each.fused != Fused::sums) continue;
-      const Fusion& fusion = problem_.ops[each.op].fusion;
+      const Fusion& fusion = problem_.run(each.op).fusion;
       const bool is_alike = step > 0 && fusion.kind != 0 &&
-                            problem_.ops[plan.steps[step - 1].op].fusion.kind == fusion.kind;
+                            problem_.run(plan.steps[step - 1].op).fusion.kind == fusion.kind;
       if (!is_alike || ++count > fusion.most) {
-        report("step " + std::to_string(step) + ": op '" + problem_.ops[each.op].name +
+        report("step " + std::to_string(step) + ": op '" + problem_.run(each.op).name +
                "' cannot run in one kernel with the step before");
       } else if (each.scratch_offset != plan.steps[step - 1].scratch_offset) {
         report("step " + std::to_string(step) + " has another scratch than its kernel");
@@ -220,7 +225,7 @@ class PlanReplay {
     size_t step = first;
     for (; step == first || is_in_rows(plan, step); ++step) {
       const Step& each = plan.steps[step];
-      const Op& op = problem_.ops[each.op];
+      const Op& op = problem_.run(each.op);
       const std::string place = "step " + std::to_string(step) + ": op '" + op.name + "' ";
       const RowwiseOp& rows = *op.rowwise;
       std::vector<int64_t> inputs;
@@ -251,12 +256,12 @@ class PlanReplay {
     }
     for (const StorageId id : inside)
       program_scratch_[first] += round_up(program.buffer_bytes(id.number()), problem_.alignment);
-    const Op& head = problem_.ops[plan.steps[first].op];
+    const Op& head = problem_.run(plan.steps[first].op);
     if (head.rowwise->has_head)
       program_scratch_[first] = std::max(program_scratch_[first], head.scratch_bytes);
     // Behind the program nobody reads it before it is made again.
     for (; step < plan.steps.size() && !inside.empty(); ++step) {
-      const Op& op = problem_.ops[plan.steps[step].op];
+      const Op& op = problem_.run(plan.steps[step].op);
       for (const StorageId id : op.inputs) {
         if (inside.erase(id) > 0)
           report("'" + storage(id).name + "' is read where it was in no memory");
@@ -275,7 +280,7 @@ class PlanReplay {
     IdVector<StorageId, int64_t> newest(problem_.storages.size(), -1);
     for (size_t step = 0; step < plan.steps.size(); ++step) {
       const Step& each = plan.steps[step];
-      const Op& op = problem_.ops[each.op];
+      const Op& op = problem_.run(each.op);
       const auto now = static_cast<int32_t>(step);
       const int32_t end = last_of_kernel(plan, now);
       const bool is_program = is_in_rows(plan, step) || is_in_rows(plan, step + 1);
@@ -294,7 +299,7 @@ class PlanReplay {
         instance.last = end;
         const OpId maker = plan.steps[instance.first].op;
         if (!loss_step_ && op.phase == Phase::backward &&
-            problem_.ops[maker].phase == Phase::forward)
+            problem_.run(maker).phase == Phase::forward)
           loss_step_ = now;
         if (instance.offset != each.input_offsets[i]) {
           report(place + "reads '" + storage(id).name + "' at " +
@@ -472,14 +477,8 @@ void validate(const Problem& problem) {
   IdVector<StorageId, bool> is_made(problem.storages.size(), false);
   IdVector<StorageId, const Op*> overwritten_by(problem.storages.size(), nullptr);
   IdVector<StorageId, const void*> listed_in(problem.storages.size(), nullptr);
-  for (const Op& op : problem.ops) {
-    stop_point();
-    validate_ids(problem, op, op.inputs, "input", listed_in);
-    validate_ids(problem, op, op.outputs, "output", listed_in);
-    validate_reuses(problem, op);
-    validate_joint_op(problem, op);
-    validate_fusion(problem, op);
-    validate_rowwise(problem, op);
+  const VariantCheck variants(problem);
+  const auto validate_run = [&](const Op& op) {
     validate_bytes(problem, op.name + " (scratch)", op.scratch_bytes);
     if (!std::isfinite(op.seconds) || op.seconds < 0) reject(op.name, "has no valid duration");
     for (const StorageId id : op.inputs) {
@@ -491,6 +490,22 @@ void validate(const Problem& problem) {
         reject(op.name, "reads '" + storage.name + "', in whose place op '" + other->name +
                             "' has already written");
       }
+    }
+  };
+  for (const OpId id_of_op : problem.ops.ids()) {
+    stop_point();
+    const Op& op = problem.ops[id_of_op];
+    validate_ids(problem, op, op.inputs, "input", listed_in);
+    validate_ids(problem, op, op.outputs, "output", listed_in);
+    validate_reuses(problem, op);
+    validate_joint_op(problem, op);
+    validate_fusion(problem, op);
+    validate_rowwise(problem, op);
+    validate_run(op);
+    for (const Op* variant : variants.of(id_of_op)) {
+      validate_ids(problem, *variant, variant->inputs, "input", listed_in);
+      validate_run(*variant);
+      variants.validate(*variant);
     }
     for (const auto& [output, input] : op.reuses) overwritten_by[input] = &op;
     for (const StorageId id : op.outputs) {
@@ -522,7 +537,7 @@ std::vector<std::string> check_schedule(const Problem& problem, IndexSpan<const 
   std::vector<std::string> violations;
   PlanReplay replay(problem, violations);
   for (const OpId id : schedule) {
-    if (!replay.is_op(id)) {
+    if (!replay.is_run(id)) {
       replay.report(to_string(id) + " is not an op");
       return violations;
     }
@@ -538,11 +553,11 @@ std::vector<std::string> check(const Problem& problem, const Plan& plan) {
   IndexVector<OpId> schedule;
   for (const Step& step : plan.steps) {
     schedule.push_back(step.op);
-    if (!replay.is_op(step.op)) {
+    if (!replay.is_run(step.op)) {
       replay.report(to_string(step.op) + " is not an op");
       return violations;
     }
-    const Op& op = problem.ops[step.op];
+    const Op& op = problem.run(step.op);
     if (step.input_offsets.size() != op.inputs.size() ||
         step.output_offsets.size() != op.outputs.size()) {
       replay.report("op " + to_string(step.op) + " '" + op.name + "' has offsets for " +
