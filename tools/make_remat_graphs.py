@@ -369,6 +369,15 @@ def add_variants(problem, rng):
                  "scratch_bytes": op.get("scratch_bytes", 0)})
 
 
+def add_workspaces(problem, rate):
+    """Convolutions have a workspace as large as the largest storage, or take `rate` times as long without it."""
+    largest = max(s["bytes"] for s in problem["storages"])
+    for op in problem["ops"]:
+        if "conv" in op["id"]:
+            op["scratch_bytes"] = largest
+            op["variants"] = [{"id": op["id"] + ".bare", "cost": round(op["cost"] * rate, 6), "inputs": op["inputs"]}]
+
+
 def vary(problem, arguments, rng):
     if arguments.coarse:
         coarsen(problem)
@@ -395,6 +404,8 @@ def vary(problem, arguments, rng):
         problem["keep"] = [s for s in problem["keep"] if not s.endswith(".w")]
     if arguments.variants:
         add_variants(problem, rng)
+    if arguments.workspaces:
+        add_workspaces(problem, arguments.workspaces)
 
 
 FAMILIES = {"vgg": (vgg, 16), "resnet": (resnet, 50), "unet": (unet, 4), "densenet": (densenet, 121), "mobilenet": (mobilenet, 13),
@@ -419,6 +430,7 @@ def main():
     parser.add_argument("--bytes", choices=("model", "random"), default="model")
     parser.add_argument("--again", choices=("forward", "all"), default="forward", help="ops that may run again")
     parser.add_argument("--variants", action="store_true", help="ops that compute light ops before them within")
+    parser.add_argument("--workspaces", type=float, metavar="RATE", help="convolutions with workspaces, which take RATE (at least 1) times as long without")
     parser.add_argument("--resident-inputs", action="store_true")
     parser.add_argument("--no-weight-grads", action="store_true", help="gradients of weights are not kept")
     parser.add_argument("--output", help="file to write; standard output without it")
@@ -428,6 +440,8 @@ def main():
         for name, (_, depth) in FAMILIES.items():
             print(f"{name:10} --depth {depth:<4} {len(make(name)['ops']):5} ops")
         return
+    if arguments.workspaces is not None and arguments.workspaces < 1:
+        parser.error("--workspaces: a way without a workspace takes at least as long")
     if not arguments.family:
         parser.error("name a family; --list prints them")
     problem = make(arguments.family, arguments.depth, arguments.batch, arguments.seed)

@@ -120,7 +120,7 @@ RowRun RowRunBuilder::run() const {
       StorageId before = input;
       if (is_listed(made_, input)) {
         const auto found = std::find_if(places_inside.rbegin(), places_inside.rend(),
-                                        [&](const auto& each) { return each.first == input; });
+                                        [&](const auto& each) { return each.first == before; });
         if (found == places_inside.rend()) continue;
         before = found->second;
       }
