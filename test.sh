@@ -64,9 +64,9 @@ test_torch() {
   "$environment/bin/pip" install --quiet --requirement "$environment/requirements.txt"
   step "PyTorch models within budgets: bits, bytes, refusals; what transformers and datasets bring and load"
   local log="$environment/second.log" second
-  torch_tests "$environment" exact uses graphs measuring masked huggingface gradients limit >"$log" 2>&1 &
+  torch_tests "$environment" exact uses optimizers graphs measuring masked huggingface gradients limit >"$log" 2>&1 &
   second=$!
-  torch_tests "$environment" inductor layers ranks || { wait "$second" || cat "$log"; return 1; }
+  torch_tests "$environment" inductor layers trainer ranks || { wait "$second" || cat "$log"; return 1; }
   wait "$second" || { cat "$log"; return 1; }
   cat "$log"
   step "a session beside PyTorch, numpy and pandas in one process, in turns and at once: the same losses"

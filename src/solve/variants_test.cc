@@ -15,7 +15,8 @@
 namespace snug::solve {
 namespace {
 
-// The gradient of the second weight reads what gelu made, or computes it within from what that read.
+// The gradient of the second weight reads what gelu made, or computes it within from what that
+// read.
 constexpr const char* kMlp = R"({
   "storages": [{"id": "x", "bytes": 10}, {"id": "u", "bytes": 40}, {"id": "g", "bytes": 40},
                {"id": "y", "bytes": 10}, {"id": "dy", "bytes": 10}, {"id": "dw2", "bytes": 4},
@@ -40,8 +41,9 @@ std::string changed(const std::string& from, const std::string& to) {
 }
 
 std::string with_variant(const std::string& variant) {
-  return changed(R"({"id": "grad.w2 with gelu", "cost": 5, "inputs": ["dy", "u"], "scratch_bytes": 2})",
-                 variant);
+  return changed(
+      R"({"id": "grad.w2 with gelu", "cost": 5, "inputs": ["dy", "u"], "scratch_bytes": 2})",
+      variant);
 }
 
 void expect_refused(const std::string& text, const std::string& words) {
@@ -68,9 +70,11 @@ TEST(Variants, Scratch_is_their_own) {
 }
 
 TEST(Variants, What_is_wrong_with_them_is_refused_by_name) {
-  expect_refused(changed(R"("variants": [{"id": "grad.w2 with gelu", "cost": 5, "inputs": ["dy", "u"], "scratch_bytes": 2}])",
-                         R"("variants": {})"),
-                 R"("ops[5].variants" must be a list)");
+  expect_refused(
+      changed(
+          R"("variants": [{"id": "grad.w2 with gelu", "cost": 5, "inputs": ["dy", "u"], "scratch_bytes": 2}])",
+          R"("variants": {})"),
+      R"("ops[5].variants" must be a list)");
   expect_refused(with_variant("3"), R"("ops[5].variants[0]" must be an object)");
   expect_refused(with_variant(R"({"id": "v", "cost": 5, "inputs": [], "outputs": ["dw2"]})"),
                  "is no field of a variant");
@@ -132,8 +136,8 @@ class SolvedVariants : public ::testing::Test {
   io::TestFolder folder_;
 };
 
-// grad.gelu has x, u, dy, dw2 and du: 104 bytes. Beside u, gelu run again for grad.w2 takes 112, so up
-// runs again as well; computed within, it takes nothing.
+// grad.gelu has x, u, dy, dw2 and du: 104 bytes. Beside u, gelu run again for grad.w2 takes 112, so
+// up runs again as well; computed within, it takes nothing.
 TEST_F(SolvedVariants, What_is_computed_within_takes_no_bytes) {
   const RematReport all = at(kMlp, 1000);
   EXPECT_EQ(all.cost, 23);
@@ -152,7 +156,8 @@ TEST_F(SolvedVariants, What_is_computed_within_takes_no_bytes) {
 
 // An algorithm of the same operands that is slower and needs no workspace.
 TEST_F(SolvedVariants, Scratch_and_time_are_weighed) {
-  const std::string text = R"({"storages": [{"id": "x", "bytes": 4}, {"id": "y", "bytes": 4}], "keep": ["y"], "ops": [
+  const std::string text =
+      R"({"storages": [{"id": "x", "bytes": 4}, {"id": "y", "bytes": 4}], "keep": ["y"], "ops": [
       {"id": "load", "cost": 0, "inputs": [], "outputs": ["x"], "recompute": false},
       {"id": "conv", "cost": 1, "inputs": ["x"], "outputs": ["y"], "scratch_bytes": 100,
        "variants": [{"id": "conv, half", "cost": 2, "inputs": ["x"], "scratch_bytes": 50},
@@ -173,8 +178,8 @@ TEST_F(SolvedVariants, The_check_knows_what_a_variant_reads) {
   const auto check = [&](const std::vector<std::string>& schedule) {
     return replay(problem, {schedule});
   };
-  const std::vector<std::string> good = {"load", "up", "gelu", "down", "loss", "grad.w2 with gelu",
-                                         "grad.gelu", "grad.w1"};
+  const std::vector<std::string> good = {
+      "load", "up", "gelu", "down", "loss", "grad.w2 with gelu", "grad.gelu", "grad.w1"};
   EXPECT_TRUE(check(good).violations.empty());
   EXPECT_EQ(check(good).cost, 24);
   std::vector<std::string> twice = good;

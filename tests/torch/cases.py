@@ -142,3 +142,31 @@ def taken_by(step, there):
     with snug.torch.measure() as measured:
         step()
     return sum(each.nbytes + each.nbytes * each.requires_grad for each in there) + measured.peak_bytes - measured.start_bytes
+
+
+def deep(layers=6, rows=16):
+    """A BERT of so many layers, and a batch."""
+    from transformers import BertConfig, BertForSequenceClassification
+    torch.manual_seed(0)
+    model, batch = models.classified(BertForSequenceClassification(BertConfig(hidden_size=128, intermediate_size=512, num_hidden_layers=layers,
+                                                                              num_attention_heads=4, vocab_size=512)), rows, 64)
+    return model.train().to(DEVICE), {key: value.to(DEVICE) for key, value in batch.items()}
+
+
+class OfFunction(nn.Module):
+    """Of a function, which gets a linear layer and the input."""
+
+    def __init__(self, function, width=16):
+        super().__init__()
+        self.layer = nn.Linear(width, width)
+        self.function = function
+
+    def forward(self, x):
+        return self.function(self.layer, x)
+
+
+def of_function(function):
+    """Such a model, and its input."""
+    torch.manual_seed(0)
+    torch._dynamo.reset()
+    return OfFunction(function).to(DEVICE), torch.randn(32, 16, device=DEVICE)

@@ -464,7 +464,7 @@ class Exact(unittest.TestCase):
 
     def test_states_of_optimizers(self):
         """Counted before they exist, they are what they are when they do."""
-        from snug.torch._resident import state_tensors, storages, update_bytes
+        from snug.torch._resident import storages, update_bytes
         model = nn.Sequential(nn.Linear(96, 64), nn.Linear(64, 8)).to(DEVICE)
         device = torch.device(DEVICE)
         kinds = {"SGD": {"lr": 0.1}, "Adam": {}, "AdamW": {"amsgrad": True}, "Adafactor": {}, "RMSprop": {"momentum": 0.9}, "Adagrad": {}, "NAdam": {}, "RAdam": {}}
@@ -478,12 +478,13 @@ class Exact(unittest.TestCase):
                 update_bytes(optimizer, device)
                 self.assertEqual(versions, [each._version for each in model.parameters()])
                 optimizer.step()
-                self.assertEqual(before.states, sum(storages(state_tensors(optimizer), device).values()))
+                self.assertEqual(before.states, sum(storages(torch.utils._pytree.tree_leaves([*optimizer.state.values()]), device).values()))
 
     def test_wrong_uses(self):
         model = nn.Linear(4, 4)
         for words, text in (({"memory": "1GiB"}, "optimizer"), ({"memory": 0.5, "resident_bytes": 0}, "number of bytes"), ({"memory": "1.5", "resident_bytes": 0}, "number of bytes"),
                             ({"memory": True, "resident_bytes": 0}, "number of bytes"), ({"memory": -1, "resident_bytes": 0}, "below 0"),
+                            ({"memory": 10**30, "resident_bytes": 0}, "which no device has"), ({"memory": "99999999TiB", "resident_bytes": 0}, "which no device has"),
                             ({"memory": "1GiB", "resident_bytes": 0, "grads": "maybe"}, "one of"), ({"memory": "1GiB", "resident_bytes": 0, "count": "all"}, "one of"),
                             ({"memory": "1GiB", "resident_bytes": 0, "graphs": 2}, "one of"), ({"memory": "1GiB", "resident_bytes": 0, "effort": "most"}, "one of")):
             with self.assertRaisesRegex(snug.Error, text):

@@ -11,6 +11,7 @@ from torch import nn
 import snug
 import snug.torch
 from cases import DEVICE, taken_by
+from snug.torch._backend import MOST_SHAPES
 
 warnings.filterwarnings("ignore")
 SETTINGS = ("one", "several")
@@ -94,6 +95,52 @@ class Graphs(unittest.TestCase):
                 torch._dynamo.reset()
                 for (taken, planned), memory in ((step(1 << 30), 1 << 30), self.at_least_bytes(step)):
                     self.assertTrue(taken <= planned <= memory and planned < 1.12 * taken, (graphs, taken, planned, memory))
+
+    def test_steps_that_are_given_up(self):
+        """A step without a backward part (its loss was not finite), whose loss is there until the next call has given another, is not one of two calls of a step."""
+        torch.manual_seed(0)
+        x = torch.randn(256, 64, device=DEVICE)
+        net = nn.Sequential(*[layer for _ in range(4) for layer in (nn.Linear(64, 64), nn.GELU())]).to(DEVICE)
+        optimizer = torch.optim.Adam(net.parameters())
+
+        def loss_of(x):
+            return net(x).square().mean()
+
+        memory = snug.torch.plan(loss_of, x, optimizer=optimizer).smallest_bytes
+        backend = snug.torch.backend(memory, optimizer=optimizer)
+        run = torch.compile(loss_of, backend=backend)
+        for step in range(6):
+            loss = run(x)
+            if step in (1, 2, 4):
+                continue
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        loss = None
+        run(x).backward()
+        (plan,) = backend.plans
+        self.assertLessEqual(plan.peak_bytes, memory)
+        self.assertFalse(plan.has_learned)
+
+    def test_evaluation_at_many_lengths(self):
+        """What trains has a plan for each shape, and there are eight at most; what only evaluates has none."""
+        net = nn.Sequential(nn.Embedding(20, 16), nn.Linear(16, 20)).to(DEVICE)
+        for freeze in (False, True):
+            torch._dynamo.reset()
+            backend = snug.torch.backend("1GiB", optimizer=torch.optim.Adam(net.parameters()))
+            run = torch.compile(net, backend=backend)  # the first length has a graph of its own, all others another
+            for length in range(3, 4 + MOST_SHAPES):
+                run(torch.randint(0, 20, (2, length), device=DEVICE)).sum().backward()
+            net.requires_grad_(not freeze)
+            for length in (*range(3, 25), 3, 4):
+                ids = torch.randint(0, 20, (4, length), device=DEVICE)
+                with torch.set_grad_enabled(freeze):
+                    self.assertTrue(torch.equal(run(ids), net(ids)))
+            net.requires_grad_(True)
+            self.assertEqual(len(backend.plans), 1 + MOST_SHAPES)
+            self.assertLessEqual(len(backend.parts), 1 + MOST_SHAPES + 1 + MOST_SHAPES)
+            with self.assertRaisesRegex(snug.Error, "new for the 9th time"):
+                run(torch.randint(0, 20, (2, 50), device=DEVICE)).sum().backward()
 
     def test_blocks_that_are_alike(self):
         """They are one graph, called with parameters of their own, whose gradients wait for no others."""

@@ -23,12 +23,50 @@ from snug.torch._resident import update_bytes
 warnings.filterwarnings("ignore")
 
 
+class Rarely(torch.optim.SGD):
+    """Takes room with every tenth step, by a counter of its own, and as much where a gradient is no number."""
+
+    def __init__(self, parameters, by_gradient):
+        super().__init__(parameters, lr=0.1)
+        self.count, self.by_gradient = 0, by_gradient
+
+    def step(self, closure=None):
+        self.count += 1
+        super().step(closure)
+        for each in (each for group in self.param_groups for each in group["params"]):
+            if not torch.isfinite(each.grad).all() if self.by_gradient else self.count % 10 == 0:
+                each.detach().mul_(torch.ones(16, *each.shape, device=each.device).sum(0))
+
+
 class Measuring(unittest.TestCase):
     def test_a_rate_that_is_a_tensor(self):
+        """It lies where it was made: on the CPU, beside the states."""
         model = nn.Linear(16, 16).to(DEVICE)
         number, tensor = (snug.torch.backend("1MiB", optimizer=torch.optim.AdamW(model.parameters(), lr=lr)) for lr in (1e-3, torch.tensor(1e-3)))
         with self.assertNoLogs("torch", "ERROR"):
-            self.assertEqual(*(update_bytes(each.optimizer, torch.device(DEVICE)).states for each in (number, tensor)))
+            of_number, of_tensor = (update_bytes(each.optimizer, torch.device(DEVICE)).states for each in (number, tensor))
+        self.assertEqual(of_tensor - of_number, 4 if DEVICE == "cpu" else 0)
+
+    def test_steps_that_take_more_than_the_first(self):
+        """The second has momenta, RAdam's sixth corrects them, others do something every so many steps, or where a number is what it seldom is."""
+        device = torch.device(DEVICE)
+        for kind, words in ((torch.optim.SGD, {"momentum": 0.9}), (torch.optim.SGD, {"momentum": 0.9, "nesterov": True, "weight_decay": 0.1}), (torch.optim.RAdam, {}), (torch.optim.RAdam, {"foreach": True}),
+                            (torch.optim.Adam, {"lr": torch.tensor(1e-3)}), (torch.optim.NAdam, {}), (Rarely, {"by_gradient": False}), (Rarely, {"by_gradient": True})):
+            layers = nn.Sequential(nn.Linear(32, 32), nn.Linear(32, 64)).to(device)
+            optimizer = kind(layers.parameters(), **words)
+            planned, taken = update_bytes(optimizer, device), []
+            for i in range(12):
+                for each in layers.parameters():
+                    each.grad = torch.full_like(each, float("nan") if i == 7 else 1.0)
+                there = sum(each.nbytes for state in optimizer.state.values() for each in state.values() if isinstance(each, torch.Tensor) and each.device.type == DEVICE)
+                with growth(device) as grown:
+                    optimizer.step()
+                taken.append(there + grown.peak_bytes)
+            rate = words["lr"].nbytes if "lr" in words and DEVICE == "cpu" else 0
+            self.assertLessEqual(rate + max(taken), planned.states + planned.scratch)
+            if DEVICE == "cpu":
+                self.assertEqual(rate + max(taken), planned.states + planned.scratch)
+            self.assertEqual(planned, update_bytes(optimizer, device))  # behind them it is the same
 
     def test_what_a_step_takes_within(self):
         """Muon multiplies matrices of 16-bit numbers, for which libraries take room of their own."""

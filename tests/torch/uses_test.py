@@ -1,4 +1,4 @@
-"""What users do beside the models of exact_test.py: ops with effects, odd optimizers, refusals that name a line of theirs.
+"""What users do beside the models of exact_test.py: ops with effects, refusals that name a line of theirs.
 
     python tests/torch/uses_test.py     in an environment as for exact_test.py
 """
@@ -15,24 +15,12 @@ from torch.nn import functional as F
 
 import snug
 import snug.torch
-from cases import DEVICE, equal, gradients_of
+from cases import DEVICE, OfFunction, equal, gradients_of, of_function
 from snug.torch._numbers import Numbers
 
 warnings.filterwarnings("ignore")
 # Before it, PyTorch itself drops what only checks when it traces a graph: with aot_eager nothing is raised either.
 KEEPS_CHECKS = torch.__version__ >= torch.torch_version.TorchVersion("2.15")
-
-
-class Model(nn.Module):
-    """Of a function, which gets a linear layer and the input."""
-
-    def __init__(self, function, width=16):
-        super().__init__()
-        self.layer = nn.Linear(width, width)
-        self.function = function
-
-    def forward(self, x):
-        return self.function(self.layer, x)
 
 
 class Scaled(torch.Tensor):
@@ -60,12 +48,6 @@ class Scaled(torch.Tensor):
         return function(*plain[0], **plain[1])
 
 
-def made(function):
-    torch.manual_seed(0)
-    torch._dynamo.reset()
-    return Model(function).to(DEVICE), torch.randn(32, 16, device=DEVICE)
-
-
 def rows_by_kind(layer, x):
     """A loop that breaks graphs, which Dynamo leaves to eager mode as a whole."""
     made_of = torch.zeros_like(x)
@@ -90,7 +72,7 @@ class Uses(unittest.TestCase):
 
     def test_draws_come_in_their_order(self):
         """Of two branches the one that is drawn first is added last, and a result of the forward part comes behind both."""
-        model, x = made(lambda layer, x: (lambda y: (F.dropout(layer(x)) + y).square().mean())(F.dropout(layer(x.sin()))))
+        model, x = of_function(lambda layer, x: (lambda y: (F.dropout(layer(x)) + y).square().mean())(F.dropout(layer(x.sin()))))
         self.check(model, x)
 
     def test_assertions(self):
@@ -100,7 +82,7 @@ class Uses(unittest.TestCase):
             y = torch.tanh(layer(x))
             return (F.one_hot(classes, 8).float() @ torch.tanh(y[:8])).square().mean() + y.sin().mean()
 
-        model, x = made(one_hot)
+        model, x = of_function(one_hot)
         backend = self.check(model, x)
         run = torch.compile(model, backend=backend)
         run(x).backward()
@@ -128,7 +110,7 @@ class Uses(unittest.TestCase):
             lower = torch.linalg.cholesky(matrix + torch.eye(16, device=x.device))
             return (torch.linalg.inv(matrix * x[0, 0]) @ lower + torch.linalg.solve(matrix.sin(), lower) + Inverse.apply(matrix.cos())).sin().mean()
 
-        model, x = made(algebra)
+        model, x = of_function(algebra)
         self.assertTrue(equal(gradients_of(model, "eager", x), gradients_of(model, "aot_eager", x)))
         backend = self.check(model, x)
         self.assertGreater(backend.plans[0].runs_again, 0)
@@ -159,7 +141,7 @@ class Uses(unittest.TestCase):
 
         for layers in ((nn.BatchNorm2d(16), nn.GroupNorm(4, 16), nn.InstanceNorm2d(16, affine=True)), (nn.LayerNorm([16, 2, 2]), nn.BatchNorm2d(16).eval()),
                        (nn.BatchNorm2d(16).bfloat16(), nn.GroupNorm(4, 16).bfloat16(), nn.InstanceNorm2d(16, affine=True, track_running_stats=True).bfloat16())):
-            model, x = made(normed(*layers))
+            model, x = of_function(normed(*layers))
             model.norms = nn.ModuleList(layers).to(DEVICE)
             self.check(model, x)
             plan = snug.torch.plan(model, x, resident_bytes=0)
@@ -171,7 +153,7 @@ class Uses(unittest.TestCase):
             y = torch.tanh(layer(x)).reshape(4, 16, 8, 1)
             return F.unfold(y, [3, 1], padding=[1, 0]).sin().reshape(4, 16, 24).square().mean()
 
-        self.check(*made(blocks))
+        self.check(*of_function(blocks))
 
     def train(self, model, x, numbers, backend, **more):
         """The gradients of calls with so many numbers, and the plans."""
@@ -186,7 +168,7 @@ class Uses(unittest.TestCase):
 
     def test_floats_that_change(self):
         """Weights and temperatures: one plan serves those for which the graph is the same; what an op wants as a number is a constant."""
-        class Weighted(Model):
+        class Weighted(OfFunction):
             def forward(self, x, weight, heat):
                 return self.function(self.layer(x), weight, heat)
 
@@ -207,7 +189,7 @@ class Uses(unittest.TestCase):
 
     def test_numbers_behind_dynamos_limit(self):
         """With dynamic=False there is a graph for each number. Behind so many, Dynamo would run without a plan."""
-        model, x = made(lambda layer, x: layer(x[0]).sin().mean() * x[1])
+        model, x = of_function(lambda layer, x: layer(x[0]).sin().mean() * x[1])
         for more in ({}, {"fullgraph": True}):
             torch._dynamo.reset()
             run = torch.compile(model, backend=snug.torch.backend("1MiB", resident_bytes=0), dynamic=False, **more)
@@ -223,7 +205,7 @@ class Uses(unittest.TestCase):
             self.assertTrue(torch.equal(torch.compile(model, backend=snug.torch.backend("1MiB", resident_bytes=0), dynamic=False)((x, 3.0)), model((x, 3.0))))
 
     def test_calls_that_dynamo_does_not_compile(self):
-        model, x = made(lambda layer, x: layer(x[0]).sin().mean() * x[1])
+        model, x = of_function(lambda layer, x: layer(x[0]).sin().mean() * x[1])
         other = torch.compile(model, backend="eager", dynamic=False)
         with self.assertLogs("torch._dynamo", "WARNING"):
             for i in range(torch._dynamo.config.recompile_limit + 1):
@@ -239,7 +221,7 @@ class Uses(unittest.TestCase):
         run((x, 3.0)).backward()
         for _ in range(2):  # PyTorch's own reason, also where another call had it
             torch._dynamo.reset()
-            odd, rows = made(rows_by_kind)
+            odd, rows = of_function(rows_by_kind)
             with self.assertRaisesRegex(snug.Error, r"so there is no plan for it: .*aten.nonzero.*\nhint: leave that out of what is compiled.*; PyTorch: .*capture_dynamic_output_shape_ops"):
                 torch.compile(odd, backend=snug.torch.backend("1MiB", resident_bytes=0))(rows)
         # What compiles nothing itself, and calls what does.
@@ -258,7 +240,7 @@ class Uses(unittest.TestCase):
         self.assertEqual(len(backend.plans), 1)
 
     def test_ops_outside_the_graphs_of_a_call(self):
-        model, x = made(lambda layer, x: layer(x).tanh())
+        model, x = of_function(lambda layer, x: layer(x).tanh())
         outside = torch.compiler.disable(torch.sin)
         for each, is_outside in ((lambda x: model(x).square().mean(), False), (lambda x: outside(model(x)).mean(), True)):
             run = torch.compile(each, backend=snug.torch.backend("1MiB", resident_bytes=0))
@@ -276,7 +258,7 @@ class Uses(unittest.TestCase):
             self.assertEqual(numbers.hold([torch.tensor(value, dtype=torch.float64)]), holds)
 
     def refused(self, function, text, **more):
-        model, x = made(function)
+        model, x = of_function(function)
         with self.assertRaisesRegex(snug.Error, text):
             snug.torch.plan(model, x, resident_bytes=0, **more)
 
@@ -300,7 +282,7 @@ class Uses(unittest.TestCase):
         self.refused(heads, f"more than one graph.*item.*{here}")
         # With fullgraph=True, both are in the graph.
         for function, text in ((number, "number of the host.*_local_scalar_dense.*" + here + "(?s:.*)hint: leave out .item"), (rows, "as many rows as its numbers say.*nonzero.*" + here)):
-            model, x = made(function)
+            model, x = of_function(function)
             with self.assertRaisesRegex(snug.Error, text):
                 torch.compile(model, backend=snug.torch.backend("1MiB", resident_bytes=0), fullgraph=True)(x)
 
@@ -312,7 +294,7 @@ class Uses(unittest.TestCase):
             return y[:, 8 - width:].square().mean()
 
         self.refused(span, "more than one graph.*item(?s:.*)hint: .*several")
-        model, x = made(span)
+        model, x = of_function(span)
         wanted = gradients_of(model, "aot_eager", x)
         backend = snug.torch.backend("1MiB", resident_bytes=0, graphs="several")
         self.assertTrue(equal(wanted, gradients_of(model, backend, x)))
@@ -325,7 +307,7 @@ class Uses(unittest.TestCase):
             return torch.arange(counts.max(), device=x.device) < counts.unsqueeze(-1)
 
         def spans(below):
-            return made(lambda layer, x: (layer(x).sum(1, keepdim=True) * below(x)).square().mean())
+            return of_function(lambda layer, x: (layer(x).sum(1, keepdim=True) * below(x)).square().mean())
 
         for mode in ("exact", "inductor"):
             model, x = spans(below)
@@ -369,7 +351,7 @@ class Uses(unittest.TestCase):
                     with self.assertRaisesRegex(snug.Error, text):
                         train()
 
-        model, x = made(square)
+        model, x = of_function(square)
         is_refused(model, Scaled(x, x[:1]), r"inputs.*\.Scaled of shape \(32, 16\), whose bytes lie in tensors of its own\nhint: plain tensors")
         model.layer.weight = nn.Parameter(Scaled(model.layer.weight.detach(), x[:1]), requires_grad=False)
         is_refused(model, x, r"parameters.*Scaled of shape \(16, 16\)")
@@ -377,7 +359,7 @@ class Uses(unittest.TestCase):
         try:
             from torch.distributed.tensor import Replicate, distribute_module, distribute_tensor
             mesh = torch.distributed.init_device_mesh(DEVICE, (1,))
-            model, x = made(square)
+            model, x = of_function(square)
             is_refused(distribute_module(model, mesh), distribute_tensor(x, mesh, [Replicate()]), r"DTensor of shape.*\nhint: .to_local\(\)")
         finally:
             torch.distributed.destroy_process_group()
@@ -513,7 +495,7 @@ class Uses(unittest.TestCase):
 
     def test_hooks_that_are_not_seen(self):
         for register, text in (("register_hook", "register_hook.*resident_bytes="), ("register_post_accumulate_grad_hook", "states.*give optimizer=")):
-            model, x = made(lambda layer, x: layer(x).square().mean())
+            model, x = of_function(lambda layer, x: layer(x).square().mean())
             getattr(model.layer.weight, register)(lambda _: None)
             with self.assertWarnsRegex(UserWarning, text):
                 snug.torch.plan(model, x, resident_bytes=0)
@@ -525,7 +507,7 @@ class Uses(unittest.TestCase):
         """A number of a shape is none of the graph's tensors."""
         for mode in ("exact", "inductor"):
             for words in ({}, {"dynamic": True}):
-                model, _ = made(lambda layer, x: (layer(x).square().mean(), {"rows": x.shape[0], "numbers": 2 * x.numel(), "text": "kept", "none": None}))
+                model, _ = of_function(lambda layer, x: (layer(x).square().mean(), {"rows": x.shape[0], "numbers": 2 * x.numel(), "text": "kept", "none": None}))
                 run = torch.compile(model, backend=snug.torch.backend("1MiB", resident_bytes=0, mode=mode), **words)
                 for rows in (32, 24, 16):
                     loss, counts = run(torch.randn(rows, 16, device=DEVICE))
@@ -539,7 +521,7 @@ class Uses(unittest.TestCase):
             torch._dynamo.graph_break()
             return y.square().sum() / rows
 
-        model, _ = made(halves)
+        model, _ = of_function(halves)
         run = torch.compile(model, backend=snug.torch.backend("1MiB", resident_bytes=0, graphs="several"))
         for rows in (32, 24, 16):
             x = torch.randn(rows, 16, device=DEVICE)
@@ -578,7 +560,7 @@ class Uses(unittest.TestCase):
             torch.compile(whole, backend=snug.torch.backend(1000, optimizer=optimizer))(x)
 
     def test_transforms_around_what_is_compiled(self):
-        model, x = made(lambda layer, x: layer(x).tanh())
+        model, x = of_function(lambda layer, x: layer(x).tanh())
         run = torch.compile(model, backend=snug.torch.backend("1MiB", resident_bytes=0))
         run(x).sum().backward()
         with self.assertRaisesRegex(snug.Error, "without compiling it.*\nhint: compile what calls torch.vmap"):
@@ -586,7 +568,7 @@ class Uses(unittest.TestCase):
 
     def test_a_loss_elsewhere(self):
         """What it takes is in no plan, which is said; for a function of model and loss it is."""
-        model, x = made(lambda layer, x: layer(x))
+        model, x = of_function(lambda layer, x: layer(x))
 
         def whole(x):
             return model(x).square().mean()
@@ -604,7 +586,7 @@ class Uses(unittest.TestCase):
 
     def test_calls_without_a_backward_part(self):
         """Nothing is remembered of those whose results nobody has."""
-        model, x = made(lambda layer, x: layer(x).tanh().sum())
+        model, x = of_function(lambda layer, x: layer(x).tanh().sum())
         backend = snug.torch.backend("1MiB", resident_bytes=0)
         run = torch.compile(model, backend=backend)
         for _ in range(20):
@@ -614,7 +596,7 @@ class Uses(unittest.TestCase):
 
     def test_threads(self):
         """Two models, compiled at once."""
-        models = [made(lambda layer, x: torch.tanh(layer(x)).square().mean()) for _ in range(2)]
+        models = [of_function(lambda layer, x: torch.tanh(layer(x)).square().mean()) for _ in range(2)]
         results = []
 
         def train(model, x):
@@ -632,7 +614,7 @@ class Uses(unittest.TestCase):
 
     def test_copies_and_files(self):
         """They have the backend's settings, and nothing that is compiled."""
-        model, x = made(lambda layer, x: F.cross_entropy(layer(x), torch.arange(len(x), device=x.device) % 4))
+        model, x = of_function(lambda layer, x: F.cross_entropy(layer(x), torch.arange(len(x), device=x.device) % 4))
         backend = snug.torch.backend("1MiB", optimizer=torch.optim.AdamW(model.parameters()))
         run = torch.compile(model, backend=backend)
         run(x).backward()

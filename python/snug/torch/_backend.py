@@ -18,6 +18,7 @@ from ._numbers import Constant, Numbers, numbers_of
 from ._prices import Prices
 from ._region import Allowance, RegionPlan
 from ._resident import parameters_of
+from ._shadow import unwrapped
 from ._share import divide
 
 MOST_SHAPES = 8
@@ -40,7 +41,7 @@ class Backend:
                         "give optimizer=, or resident_bytes=0 where there is none")
         if optimizer is not None and not hasattr(optimizer, "param_groups"):
             raise Error("bad_config", "optimizer", f"is {optimizer!r}, which has no param_groups", "an optimizer of torch.optim, made of the model's parameters")
-        self.optimizer = optimizer
+        self.optimizer = unwrapped(optimizer)
         self.resident_bytes = 0 if resident_bytes is None else bytes_of("resident_bytes", resident_bytes)
         self.grads = one_of("grads", grads, ("accumulate", "none"))
         self.count = one_of("count", count, ("workspace", "storages"))
@@ -139,8 +140,15 @@ class Backend:
             part.learn(0 if part is newest else later, trained)
             if had_room and part.plan.learned is not None:
                 warnings.warn(f"snug.torch: a plan did not know what of this step follows its graph (inputs, {shown(part.plan.later_bytes)}; gradients that wait, {shown(part.plan.more_gradients)}), "
-                              f'so this step may take {shown(part.plan.peak_bytes)} of {shown(self.memory)}; at its next call the graph is planned anew. graphs="several" knows all graphs of a step',
+                              f'so this step may take {shown(part.plan.peak_bytes)} of {shown(self.memory)}; at the next step the graph is planned anew. graphs="several" knows all graphs of a step',
                               stacklevel=2)
+
+    def make_sure(self) -> None:
+        """While a backward part runs: what was learned of graphs whose own is still to come holds."""
+        if self.graphs == "one":
+            for part in self.parts:
+                if part.plan is not None:
+                    part.make_sure()
 
     def result_bytes(self, args: Sequence[Any]) -> int:
         """Of what lies in `args`: bytes that graphs of this step have made, and count with what they hand on."""
@@ -200,7 +208,8 @@ class _Region:
     def __init__(self, backend: Backend, module: GraphModule) -> None:
         self.backend = backend
         self.module = module
-        self.compiled: dict[Any, list[Compiled]] = {}  # by shapes: several where numbers are constants of the graph
+        # By shapes: several where numbers are constants of the graph. In the order of their first calls.
+        self.compiled: dict[Any, list[Compiled]] = {}
         self.numbers = numbers_of(module)
         self.constants: set[int] = set()  # places of those of them that are
 
@@ -211,23 +220,40 @@ class _Region:
     def _run(self, args: Sequence[Any]) -> Any:
         if self.backend.graphs == "several" and torch.is_grad_enabled():
             self.backend.begin()
-        known = self.compiled.setdefault((torch.is_grad_enabled(), *(_shape_of(each) for each in args)), [])
+        key = (torch.is_grad_enabled(), *(_shape_of(each) for each in args))
+        known = self.compiled.get(key, [])
         compiled = next((each for each in known if each.numbers.hold(args)), None)
         if compiled is None:
-            count = sum(map(len, self.compiled.values()))
-            if count == MOST_SHAPES:
-                name, hint = ("numbers", "a tensor in place of a float that changes") if known else ("shapes", "pad batches to a few shapes")
-                raise Error("unsupported", name, f"are new for the {MOST_SHAPES + 1}th time, and there is a plan for each", hint)
-            if count == 0 and self.backend.differentiate == "loss":
+            self._make_room_for_another(bool(known), args)
+            if not any(self.compiled.values()) and self.backend.differentiate == "loss":
                 self.module = without_gradients(self.module)
             compiled = self._compile(args)
-            known.append(compiled)
+            self.compiled.setdefault(key, []).append(compiled)
         else:
             share = compiled.share_of_call(args)
             if share != compiled.planned_share:
                 anew = self._planned_anew(compiled, share, args)
                 known[known.index(compiled)] = compiled = anew
         return compiled(args)
+
+    def _make_room_for_another(self, is_known: bool, args: Sequence[Any]) -> None:
+        """Each that trains has a plan, so there are few. Of those that only evaluate the oldest is let go, and compiled again where its shapes come back.
+
+        Raises Error where another would train.
+        """
+        every = [(key, each) for key, known in self.compiled.items() for each in known]
+        if torch.is_grad_enabled() and any(isinstance(each, torch.Tensor) and each.requires_grad for each in args):
+            if sum(each.plan is not None for _, each in every) < MOST_SHAPES:
+                return
+            name, hint = ("numbers", "a tensor in place of a float that changes") if is_known else ("shapes", "pad batches to a few shapes")
+            raise Error("unsupported", name, f"are new for the {MOST_SHAPES + 1}th time, and there is a plan for each", hint)
+        evaluating = [(key, each) for key, each in every if each.plan is None]
+        if len(evaluating) == MOST_SHAPES:
+            key, oldest = evaluating[0]
+            self.compiled[key].remove(oldest)
+            if not self.compiled[key]:
+                del self.compiled[key]
+            self.backend.parts.remove(oldest)
 
     def _compile(self, args: Sequence[Any], share: Allowance | None = None) -> Compiled:
         while True:

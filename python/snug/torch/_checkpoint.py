@@ -6,8 +6,6 @@ Sequential of one class). The first ones are checkpointed: what the last ones ke
 """
 from __future__ import annotations
 
-import copy
-import functools
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,16 +13,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch.utils.checkpoint import checkpoint as run_again
+from torch.utils.checkpoint import CheckpointError
 
 from .._errors import DoesNotFit, Error
+from ._again import Again, apart, forward_in, in_cache, in_front, is_cache, put_forward, set_checkpointed
+from ._left import is_equal, left_as_it_was
 from ._measure import measure
 from ._memory import bytes_of, shown, shown_apart
 from ._planning import call
-from ._prices import wait
-from ._resident import storages, update_bytes
-
-_ORIGINAL = "_snug_forward"
+from ._prices import Prices, wait
+from ._region import refusal, update_is_too_large
+from ._resident import Update, hooks_of, parameters_of, states_of, storages, update_bytes
 
 
 @dataclass
@@ -35,7 +34,7 @@ class LayerPlan:
     checkpointed: int
     memory: int
     planned_bytes: int
-    #: Of the step that was run to check the plan.
+    #: Of the step that was run to check the plan, or of the optimizer's step behind it, as counted, where that is more.
     measured_bytes: int
     #: What one layer keeps for its backward part, and what of it is its input, which stays in any case.
     layer_bytes: int
@@ -43,10 +42,12 @@ class LayerPlan:
     #: Predicted time beside that of keeping all, less 1.
     overhead: float
     names: list[str] = field(repr=False, default_factory=list)
+    #: Layers that are not among the choice: what they are given is written in place, so they cannot run again.
+    left_out: list[str] = field(repr=False, default_factory=list)
 
     def __str__(self) -> str:
         return (f"{self.checkpointed} of {self.layers} layers checkpointed: {shown(self.planned_bytes)} planned, {shown(self.measured_bytes)} measured, of {shown(self.memory)}; "
-                f"{100 * self.overhead:.1f} % more time than none")
+                f"{100 * self.overhead:.1f} % more time than none" + (f"; {_kept_anyway(self.left_out)}" if self.left_out else ""))
 
 
 def layers_of(model: torch.nn.Module) -> dict[str, torch.nn.Module]:
@@ -71,78 +72,16 @@ def layers_of(model: torch.nn.Module) -> dict[str, torch.nn.Module]:
     return best
 
 
+def _kept_anyway(names: list[str]) -> str:
+    return f"{len(names)} cannot run again ({', '.join(names[:3])}{', ...' if len(names) > 3 else ''}): what they are given is written in place"
+
+
 def _is_marked(module: torch.nn.Module) -> bool:
     return any(kind.__name__ == "GradientCheckpointingLayer" for kind in type(module).__mro__)
 
 
 def _parameters(modules: dict[str, torch.nn.Module]) -> int:
     return sum(each.numel() for module in modules.values() for each in module.parameters())
-
-
-def set_checkpointed(module: torch.nn.Module, is_checkpointed: bool) -> None:
-    """Its forward part runs again in the backward part, in training only, or no longer does."""
-    original = module.__dict__.pop(_ORIGINAL, None)
-    if original is not None:
-        del module.forward
-    if not is_checkpointed:
-        return
-    forward = module.forward
-
-    @functools.wraps(forward)
-    def wrapped(*args: Any, **words: Any) -> Any:
-        if not torch.is_grad_enabled() or not module.training:
-            return forward(*args, **words)
-        return run_again(_with_caches_as_before(forward, args, words), *args, use_reentrant=False, **words)
-
-    module.__dict__[_ORIGINAL] = forward
-    module.forward = wrapped  # type: ignore[method-assign]
-
-
-def _is_cache(value: Any) -> bool:
-    """Of keys and values (transformers'): layers write to what they are given."""
-    return any("Cache" in kind.__name__ for kind in type(value).__mro__)
-
-
-def _apart(value: Any) -> Any:
-    """A cache that can be written to without the one that was given; with the same tensors."""
-    if type(value) in (list, tuple):
-        return type(value)(map(_apart, value))
-    if type(value) is dict:
-        return {key: _apart(each) for key, each in value.items()}
-    if not _is_cache(value):
-        return value
-    other = copy.copy(value)
-    vars(other).update({key: _apart(each) for key, each in vars(value).items()})
-    return other
-
-
-def _in_cache(value: Any) -> Iterator[torch.Tensor]:
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, (list, tuple)):
-        for each in value:
-            yield from _in_cache(each)
-    elif isinstance(value, dict) or _is_cache(value):
-        yield from _in_cache(list((value if isinstance(value, dict) else vars(value)).values()))
-
-
-def _with_caches_as_before(forward: Callable[..., Any], args: tuple[Any, ...], words: dict[str, Any]) -> Callable[..., Any]:
-    """What runs once and again: again with the caches as they were at first."""
-    places = {i: _apart(each) for i, each in enumerate(args) if _is_cache(each)}
-    names = {name: _apart(each) for name, each in words.items() if _is_cache(each)}
-    if not places and not names:
-        return forward
-    has_run = False
-
-    def run(*args: Any, **words: Any) -> Any:
-        nonlocal has_run
-        if has_run:
-            args = tuple(_apart(places[i]) if i in places else each for i, each in enumerate(args))
-            words = {name: _apart(names[name]) if name in names else each for name, each in words.items()}
-        has_run = True
-        return forward(*args, **words)
-
-    return run
 
 
 class _Kept:
@@ -165,20 +104,41 @@ class _Kept:
                 self.found[key] = count
 
 
-@contextmanager
-def _in_front(modules: list[torch.nn.Module], make: Callable[[int, Callable[..., Any]], Callable[..., Any]]) -> Iterator[None]:
-    before = [module.forward for module in modules]
-    for i, (module, forward) in enumerate(zip(modules, before)):
-        module.forward = make(i, forward)  # type: ignore[method-assign]
-    try:
-        yield
-    finally:
-        for module, forward in zip(modules, before):
-            module.forward = forward  # type: ignore[method-assign]
-
-
 def _tensors(*values: Any) -> list[torch.Tensor]:
     return [each for each in torch.utils._pytree.tree_leaves(values) if isinstance(each, torch.Tensor)]
+
+
+@dataclass
+class _Writes:
+    """What a layer's forward part, or what follows it, writes."""
+
+    buffers: tuple[str, ...] = ()
+    #: To what the layer was given.
+    is_inputs: bool = False
+
+
+def _written(step: _Step, modules: list[torch.nn.Module]) -> list[_Writes]:
+    """Found by running the forward part without gradients."""
+    found = [_Writes() for _ in modules]
+    given: list[list[tuple[torch.Tensor, int]]] = [[] for _ in modules]
+
+    def looking(i: int, forward: Callable[..., Any]) -> Callable[..., Any]:
+        def looked(*args: Any, **words: Any) -> Any:
+            given[i] += [(each, each._version) for each in _tensors(args, words) if not each.is_inference()]
+            before = [(name, each, each.clone()) for name, each in modules[i].named_buffers(remove_duplicate=False)]
+            result = forward(*args, **words)
+            now = dict(modules[i].named_buffers(remove_duplicate=False))
+            changed = {name for name, each, value in before if name in now and not (now[name] is each and is_equal(each, value))}
+            found[i].buffers = tuple(sorted(changed.union(found[i].buffers)))
+            return result
+
+        return looked
+
+    with torch.no_grad(), in_front(modules, looking):
+        call(step.inner, step.batch)
+    for each, tensors in zip(found, given):
+        each.is_inputs = any(tensor._version != version for tensor, version in tensors)
+    return found
 
 
 @contextmanager
@@ -194,7 +154,7 @@ def _asked(modules: list[torch.nn.Module]) -> Iterator[list[list[bool]]]:
 
         return asked
 
-    with _in_front(modules, asking):
+    with in_front(modules, asking):
         yield found
 
 
@@ -203,125 +163,202 @@ def _watched(modules: list[torch.nn.Module], device: torch.device, needed: list[
     """What each layer keeps and takes, one layer at a time: nothing of it is kept while the model runs without gradients. `needed`: see `_asked`."""
     found = [_Kept(device) for _ in modules]
 
-    def look(module: torch.nn.Module, kept: _Kept, needed: list[bool], args: Any, words: Any) -> None:
+    def look(module: torch.nn.Module, forward: Callable[..., Any], kept: _Kept, needed: list[bool], args: Any, words: Any) -> None:
         kept.own = storages(module.parameters(), device)  # within the call, in which FSDP2 has them whole
         kept.inputs = sum(storages([each for each in _tensors(args, words) if each.is_floating_point()], device).values())
-        caches = [each for each in (*args, *words.values()) if _is_cache(each)]
+        caches = [each for each in (*args, *words.values()) if is_cache(each)]
         flags = iter(needed)
         args, words = torch.utils._pytree.tree_map_only(torch.Tensor, lambda leaf: leaf.detach().requires_grad_(next(flags, leaf.is_floating_point())), (args, words))
         wait(device)
         start = time.perf_counter()
         with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(kept.pack, lambda nothing: nothing):
-            result = module.__dict__[_ORIGINAL](*args, **words)
+            result = forward(*args, **words)
         wait(device)
         kept.seconds = time.perf_counter() - start
-        kept.cached = sum(count for key, count in storages(list(_in_cache(caches)), device).items() if key in kept.found)
+        kept.cached = sum(count for key, count in storages(list(in_cache(caches)), device).items() if key in kept.found)
         del result, caches
         kept.held.clear()
 
     def watching(i: int, forward: Callable[..., Any]) -> Callable[..., Any]:
         def watched(*args: Any, **words: Any) -> Any:
-            look(modules[i], found[i], needed[i], [_apart(each) for each in args], {name: _apart(each) for name, each in words.items()})
+            plain = forward.__wrapped__ if isinstance(forward, Again) else forward
+            look(modules[i], plain, found[i], needed[i], [apart(each) for each in args], {name: apart(each) for name, each in words.items()})
             return forward(*args, **words)
 
         return watched
 
-    with _in_front(modules, watching):
+    with in_front(modules, watching):
         yield found
 
 
-def _step(model: Callable[..., Any], batch: Any, loss: Callable[[Any], Any] | None) -> None:
-    result = call(model, batch)
-    if loss is not None:
-        value = loss(result)
-    else:
-        value = result if isinstance(result, torch.Tensor) else getattr(result, "loss", None) if not isinstance(result, tuple) else result[0]
-    if not isinstance(value, torch.Tensor) or value.numel() != 1:
-        raise Error("bad_config", "loss", f"is no number: the model returns a {type(result).__name__}", "give loss=, a function of the result")
-    value.backward()
+@dataclass
+class _Peak:
+    """Bytes of a step, and of what is there when the optimizer steps behind it, its own step among it."""
+
+    step: int
+    update: int
+
+    @property
+    def bytes(self) -> int:
+        return max(self.step, self.update)
 
 
-@contextmanager
-def _left_as_it_was(model: torch.nn.Module, device: torch.device) -> Iterator[None]:
-    """Gradients, buffers and random numbers. Gradients are there meanwhile, as in a step that adds to them."""
-    grads = [(each, each.grad) for each in model.parameters() if each.requires_grad]
-    buffers = [(each, each.detach().clone()) for each in model.buffers()]
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        for each, _ in grads:
-            each.grad = torch.zeros_like(each)
-        try:
-            yield
-        finally:
-            for each, grad in grads:
-                each.grad = grad
-            for buffer, value in buffers:
-                buffer.copy_(value)
+class _Step:
+    """The forward part, the loss and the backward part of a model on a batch; what lies beside it."""
+
+    def __init__(self, model: torch.nn.Module, batch: Any, loss: Callable[[Any], Any] | None, optimizer: torch.optim.Optimizer | None,
+                 beside: int) -> None:
+        self.model, self.batch, self.loss = model, batch, loss
+        self.inner: torch.nn.Module = model.module if isinstance(model, torch.nn.parallel.DistributedDataParallel) else model
+        self.device = next((each.device for each in model.parameters()), torch.device("cpu"))
+        self.modules = [each for each in (self.inner, loss) if isinstance(each, torch.nn.Module)]
+        self.tensors = [*parameters_of(optimizer), *_tensors(batch)]
+        of_modules = [each for module in self.modules for each in (*module.parameters(), *module.buffers())]
+        self._inputs = storages([*self.tensors, *of_modules], self.device)
+        update = _update(optimizer, self.device, of_modules)
+        self._beside = beside + _states_to_come(optimizer, update, self.device) + _buckets(model)
+        self._scratch = update.scratch
+        # Hooks do not run while a step is measured. What steps in one does so while the backward part has its tensors.
+        self._scratch_within = update.scratch if any(hooks_of(each)[1] for each in of_modules) else 0
+
+    def forward(self) -> tuple[Any, torch.Tensor]:
+        """The result, and the loss."""
+        result = call(self.model, self.batch)
+        if self.loss is not None:
+            value = self.loss(result)
+        else:
+            value = result[0] if isinstance(result, tuple) else result if isinstance(result, torch.Tensor) else getattr(result, "loss", None)
+        if not isinstance(value, torch.Tensor) or value.numel() != 1:
+            raise Error("bad_config", "loss", f"is no number: the model returns a {type(result).__name__}", "give loss=, a function of the result")
+        return result, value
+
+    def measured(self, copies: int) -> _Peak:
+        """`copies`: bytes on the device that no step of training has."""
+        with measure(self.device) as measured:
+            result, value = self.forward()
+            value.backward()
+            results = storages([*in_cache(result), *_tensors(result, value)], self.device)
+        beside = self._beside - copies
+        there = measured.start_bytes + sum(count for key, count in results.items() if key not in self._inputs)
+        return _Peak(measured.peak_bytes + beside + self._scratch_within, there + beside + self._scratch)
 
 
 def checkpoint(model: torch.nn.Module, batch: Any, *, memory: int | str, optimizer: torch.optim.Optimizer | None = None, loss: Callable[[Any], Any] | None = None,
                layers: list[torch.nn.Module] | None = None, resident_bytes: int | str = 0) -> LayerPlan:
-    """Checkpoints as few of the model's layers as `memory` asks for, and checks it with a step on `batch` that leaves gradients,
-    buffers and random numbers as they were. In a process group, all ranks take the choice of rank 0, and more layers where that
-    does not fit on another one.
+    """Checkpoints as few of the model's layers as `memory` asks for, and checks it with a step on `batch` that leaves parameters,
+    gradients, buffers and random numbers as they were; so does an error, which leaves layers as they were, too. In a process group,
+    all ranks take the choice of rank 0, and more layers where that does not fit on another one.
 
-    `optimizer`: its states are counted. `resident_bytes`: what else lies on the device. Raises DoesNotFit where all layers
-    checkpointed take more.
+    `optimizer`: its states are counted, and what its step takes. `resident_bytes`: what else lies on the device. Raises DoesNotFit
+    where all layers checkpointed take more, or the optimizer's step does.
     """
     budget = bytes_of("memory", memory)
     if not model.training:
         raise Error("bad_config", "model", "is not in training mode", "call model.train() before")
-    inner = model.module if isinstance(model, torch.nn.parallel.DistributedDataParallel) else model
-    found = layers_of(inner) if layers is None else {str(i): each for i, each in enumerate(layers)}
-    modules = list(found.values())
-    device = next((each.device for each in model.parameters()), torch.device("cpu"))
-    beside = bytes_of("resident_bytes", resident_bytes) + _states_to_come(optimizer, device) + _buckets(model)
+    step = _Step(model, batch, loss, optimizer, bytes_of("resident_bytes", resident_bytes))
+    found = layers_of(step.inner) if layers is None else {str(i): each for i, each in enumerate(layers)}
+    before = [(each, forward_in(each)) for each in found.values()]
+    try:
+        with left_as_it_was(step.modules, step.tensors, step.device) as copies:
+            return _Choice(step, found, budget, optimizer, copies).plan()
+    except BaseException:
+        for each, forward in before:
+            put_forward(each, forward)
+        raise
 
-    for each in modules:
-        set_checkpointed(each, True)
-    with _left_as_it_was(inner, device):
-        with _asked(modules) as needed_gradients:
-            smallest = _measured(model, batch, loss, device) + beside
-        with torch.no_grad(), _watched(modules, device, needed_gradients) as kept:
-            call(inner, batch)
-        more = [max(0, sum(each.found.values()) - each.inputs - each.cached) for each in kept]
-        peaks = [_planned(smallest, more, count) for count in range(len(modules) + 1)]
-        count = next((i for i, peak in enumerate(peaks) if peak <= budget), len(modules))
+
+class _Choice:
+    """Of the layers that are checkpointed."""
+
+    def __init__(self, step: _Step, found: dict[str, torch.nn.Module], budget: int, optimizer: torch.optim.Optimizer | None,
+                 copies: int) -> None:
+        self.step, self.budget, self.optimizer, self.copies = step, budget, optimizer, copies
+        self.layers = len(found)
+        modules = list(found.values())
+        for each in modules:
+            set_checkpointed(each, False)
+        writes = _written(step, modules)
+        left_out = {i for rank in _of_all_ranks([i for i, each in enumerate(writes) if each.is_inputs]) for i in rank}
+        self.left_out = [name for i, name in enumerate(found) if i in left_out]
+        self.names = [name for i, name in enumerate(found) if i not in left_out]
+        self.modules = [found[name] for name in self.names]
+        self._written = [each.buffers for i, each in enumerate(writes) if i not in left_out]
+        self._forwards: list[Any] = []
+        self._kept: list[_Kept] = []
+
+    def plan(self) -> LayerPlan:
+        self._set(len(self.modules))
+        with _asked(self.modules) as needed_gradients:
+            smallest = self._measured()
+        self._refuse_update(smallest)
+        with torch.no_grad(), _watched(self.modules, self.step.device, needed_gradients) as self._kept:
+            call(self.step.inner, self.step.batch)
+        more = [max(0, sum(each.found.values()) - each.inputs - each.cached) for each in self._kept]
+        peaks = [_planned(smallest.step, more, count) for count in range(len(self.modules) + 1)]
+        count, measured = self._fewest(peaks, max(more, default=0))
+        seconds = sum(each.seconds for each in self._kept)
+        overhead = sum(each.seconds for each in self._kept[:count]) / (3 * seconds) if seconds else 0.0
+        layer = max((sum(each.found.values()) for each in self._kept), default=0)
+        inputs = max((each.inputs for each in self._kept), default=0)
+        return LayerPlan(self.layers, count, self.budget, max(peaks[count], measured.update), measured.bytes, layer, inputs, overhead,
+                         self.names[:count], self.left_out)
+
+    def _fewest(self, peaks: list[int], layer: int) -> tuple[int, _Peak]:
+        """The fewest layers that fit, with what was measured. `layer`: what the largest keeps."""
+        count = next((i for i, peak in enumerate(peaks) if peak <= self.budget), len(self.modules))
         count = _of_all_ranks(count)[0]
-        fits: tuple[int, int] | None = None  # the fewest that do, and what was measured
+        fits: tuple[int, _Peak] | None = None
         while True:
-            for i, each in enumerate(modules):
-                set_checkpointed(each, i < count)
-            measured = _measured(model, batch, loss, device) + beside
+            self._set(count)
+            measured = self._measured()
             # A step is one of all ranks: where one of them needs another, all go on.
-            ranks = _of_all_ranks((measured, budget, max(more), _fewer(peaks, count, measured, budget)))
+            ranks = _of_all_ranks((measured.bytes, self.budget, layer, _fewer(peaks, count, measured.step, self.budget)))
             worst = max(range(len(ranks)), key=lambda rank: ranks[rank][0] - ranks[rank][1])
-            needed, limit, layer, _ = ranks[worst]
+            needed, limit, of_layer, _ = ranks[worst]
             if needed <= limit:
                 fits = count, measured
                 count = max(rank[3] for rank in ranks)
                 if count == fits[0]:
-                    break
-            elif fits is not None or count == len(modules):
-                break
+                    return fits
+            elif fits is not None:
+                self._set(fits[0])
+                return fits
+            elif count == len(self.modules):
+                raise self._refusal(needed, limit, f" on rank {worst}" if len(ranks) > 1 else "")
             else:
-                count = min(len(modules), count + max(1, -(-(needed - limit) // max(1, layer))))
-        if fits is not None:
-            count, measured = fits
-            for i, each in enumerate(modules):
-                set_checkpointed(each, i < count)
-    if fits is None:
-        for each in modules:
-            set_checkpointed(each, False)
-        of_rank = f" on rank {worst}" if len(ranks) > 1 else ""
+                count = min(len(self.modules), count + max(1, -(-(needed - limit) // max(1, of_layer))))
+
+    def _set(self, count: int) -> None:
+        for i, each in enumerate(self.modules):
+            set_checkpointed(each, i < count, self._written[i])
+        self._forwards = [forward_in(each) for each in self.modules]
+
+    def _measured(self) -> _Peak:
+        try:
+            return self.step.measured(self.copies)
+        except CheckpointError as error:
+            # They run again from the last one to the first.
+            again = (name for name, each in zip(self.names, self._forwards) if isinstance(each, Again) and each.has_run_again)
+            name = next(again, "one")
+            raise Error("unsupported", "layers", f"{name} does not compute the same when it runs again: {str(error).splitlines()[0]}",
+                        "give layers=, a list of modules without it, or have it do the same each time") from error
+
+    def _refuse_update(self, smallest: _Peak) -> None:
+        """Where the optimizer's step is what does not fit, whatever is checkpointed."""
+        ranks = _of_all_ranks((smallest.update, self.budget, smallest.step))
+        worst = max(range(len(ranks)), key=lambda rank: ranks[rank][0] - ranks[rank][1])
+        update, limit, step = ranks[worst]
+        if update > limit and update >= step:
+            message, hint = update_is_too_large(self.optimizer, limit, update)
+            raise refusal(update, message + (f", on rank {worst}" if len(ranks) > 1 else ""), f"memory={update} fits{hint}")
+
+    def _refusal(self, needed: int, limit: int, of_rank: str) -> DoesNotFit:
         given, taken = shown_apart(limit, needed)
-        error = DoesNotFit("out_of_budget", "memory", f"{given} is less than the {taken} measured{of_rank} with all {len(modules)} layers checkpointed",
-                           f"memory={needed} fits; " + ("use_cache=False in the batch spares the keys and values that layers write to a cache; " if any(each.cached for each in kept) else "")
-                           + "torch.compile with snug.torch.backend plans op by op, and needs less")
-        error.smallest_bytes = needed
-        raise error
-    seconds = sum(each.seconds for each in kept)
-    return LayerPlan(len(modules), count, budget, peaks[count], measured, max(sum(each.found.values()) for each in kept), max(each.inputs for each in kept),
-                     sum(each.seconds for each in kept[:count]) / (3 * seconds) if seconds else 0.0, list(found)[:count])
+        layers = f"all {self.layers}" if not self.left_out else f"{len(self.modules)} of {self.layers}"
+        ways = ["use_cache=False in the batch spares the keys and values that layers write to a cache"] if any(each.cached for each in self._kept) else []
+        ways += [f"{_kept_anyway(self.left_out)} (inplace=True, say)"] if self.left_out else []
+        ways += ["torch.compile with snug.torch.backend plans op by op, and needs less"]
+        return refusal(needed, f"{given} is less than the {taken} measured{of_rank} with {layers} layers checkpointed", "; ".join([f"memory={needed} fits", *ways]))
 
 
 def _planned(smallest: int, more: list[int], count: int) -> int:
@@ -343,16 +380,17 @@ def _of_all_ranks(value: Any) -> list[Any]:
     return found
 
 
-def _measured(model: Callable[..., Any], batch: Any, loss: Callable[[Any], Any] | None, device: torch.device) -> int:
-    with measure(device) as measured:
-        _step(model, batch, loss)
-    return measured.peak_bytes
+def _update(optimizer: torch.optim.Optimizer | None, device: torch.device, inputs: list[torch.Tensor]) -> Update:
+    if optimizer is None:
+        return Update()
+    prices = Prices(device)
+    found = update_bytes(optimizer, device, prices, inputs)
+    prices.save()
+    return found
 
 
-def _states_to_come(optimizer: torch.optim.Optimizer | None, device: torch.device) -> int:
-    if optimizer is None or optimizer.state:
-        return 0
-    return update_bytes(optimizer, device).states
+def _states_to_come(optimizer: torch.optim.Optimizer | None, update: Update, device: torch.device) -> int:
+    return max(0, update.states - sum(states_of(optimizer, device).values())) if optimizer is not None else 0
 
 
 def _buckets(model: torch.nn.Module) -> int:

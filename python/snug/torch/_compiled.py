@@ -49,7 +49,7 @@ def leaves_of(args: Sequence[Any], device: torch.device) -> list[torch.Tensor]:
 
 def held_with_gradient(leaf: torch.Tensor) -> Held:
     storage, count = held(leaf)
-    return storage, count + leaf.nbytes * leaf.requires_grad
+    return storage, count + leaf.nbytes * (leaf.requires_grad or leaf.grad is not None)
 
 
 def waiting_gradients(shared: Mapping[int, int]) -> int:
@@ -140,6 +140,7 @@ class Compiled:
         self.leaves: list[list[Held]] = []  # inputs of calls, the first in `plan.resident`: what other graphs run beside
         self.trained: dict[int, int] = {}  # by storage: bytes of inputs that end where gradients do
         self.shared: dict[int, int] = {}  # those of them that graphs behind this one read as well, or this one at a later call of a step
+        self.is_sure = False  # of what the plan has learned: a backward part ran while this graph's was still to come
         self.saved_inputs: list[int] = []  # places of inputs that the backward part reads
         self.num_results = 0
         self.made_results: list[int] = []  # places of results that ops made: others are resident, such as a buffer that is assigned to
@@ -169,6 +170,16 @@ class Compiled:
         self.shared |= {key: self.trained[key] for key in also_read if key in self.trained}
         self.plan.learn(later_bytes, waiting_gradients(self.shared))
 
+    def make_sure(self) -> None:
+        """While a backward part runs. A step that is given up (a loss that is not finite) looks like one whose backward part is to come."""
+        assert self.plan is not None
+        self.is_sure = self.is_sure or (self.plan.has_learned and self.is_pending())
+
+    def forget(self) -> None:
+        assert self.plan is not None
+        self.plan.forget()
+        self.shared = {}
+
     def handed(self) -> dict[int, int]:
         """By storage: what forward parts have handed to backward parts that are to come, and to whoever called, as far as somebody still has it."""
         self.pending = [each for each in self.pending if there(each)]
@@ -187,8 +198,12 @@ class Compiled:
         earlier calls. Most loops have these until the next call has given others."""
         if self.plan is None or self.backend.graphs == "several":
             return self.share
-        if self.plan.learned is not None or self.share is not None:
-            return self.plan.learned or self.share
+        if self.plan.has_learned and not self.is_sure and not self.is_pending():
+            self.forget()
+        if self.is_sure and self.plan.learned is not None:
+            return self.plan.learned
+        if self.share is not None:
+            return self.share
         waiting, results = self.backend.waiting(args), self.backend.held_results(args)
         if any(key not in results and count > ONE_NUMBER for key, count in waiting.items()) or self._needed_beside(sum(results.values())) <= self.backend.memory:
             return None
@@ -334,6 +349,7 @@ class Compiled:
     def _run_backward(self, args: list[Any]) -> Any:
         assert self.plan is not None and self.backward is not None
         del self.pending[-1:]  # none where it runs again, with retain_graph=True
+        self.backend.make_sure()
         crossed = [held(each) for node, each in zip(self.backward.inputs, args) if node.name in self.let_go]
         if self.plan.measured_backward_bytes is not None:
             results = self.backward(args)

@@ -265,6 +265,7 @@ class Fused(Compiled):
             return super()._run_backward(args)
         assert self.plan is not None and self.backward is not None
         del self.pending[-1:]  # none where it runs again, with retain_graph=True
+        self.backend.make_sure()
         results = {storage.cdata: count for storage, count in self.results if not storage.expired()}
         waiting = there(self.made)
         mine = {each.untyped_storage()._cdata: each for each in args if isinstance(each, torch.Tensor) and each.untyped_storage()._cdata in waiting}

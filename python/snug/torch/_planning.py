@@ -24,6 +24,11 @@ from ._joint import Joint, place_in
 from ._masked import put_in_place
 from ._memory import shown
 from ._region import Allowance, RegionPlan, beside, plan_region, warn_of_what_is_not_seen, with_bases
+from ._resident import Resident
+
+
+class SeveralGraphs(Error):
+    """torch.compile makes more than one graph of a call."""
 
 
 class _Found(Exception):
@@ -114,8 +119,8 @@ def _of_one_graph(model: Callable[..., Any], batch: Any, backend: Backend, loss:
         does_not_bind = str(error).startswith("failed to bind arguments")  # so says PyTorch 2.11
         if said is not None and (does_not_bind or str(error).startswith(("Observed exception", "TypeError when"))):
             raise _not_callable(str(error.__cause__) if does_not_bind else said[1], str(error)) from error
-        raise Error("unsupported", "model", f"is more than one graph to torch.compile: {_break_in(str(error))}",
-                    'train it with backend(graphs="several"), which needs no plan before, or remove the break') from error
+        raise SeveralGraphs("unsupported", "model", f"is more than one graph to torch.compile: {_break_in(str(error))}",
+                            'train it with backend(graphs="several"), which needs no plan before, or remove the break') from error
     except Exception:
         if not found:
             raise
@@ -183,11 +188,11 @@ def _op_by_op(backend: Backend, is_planned: bool, module: Any, args: Sequence[An
         region = plan_region(backend, joint, args, device, Allowance()) if is_planned else None
     except DoesNotFit as error:
         return Outlook(device, [], refusal=error)
-    return Outlook(device, _curve(backend, joint, args, device), region)
+    resident, tangents = beside(backend, joint, args, device) if region is None else (region.resident, region.tangent_bytes)
+    return Outlook(device, _curve(backend, joint, resident, tangents), region)
 
 
-def _curve(backend: Backend, joint: Joint, args: Sequence[Any], device: torch.device) -> list[dict[str, float]]:
-    resident, tangents = beside(backend, joint, args, device)
+def _curve(backend: Backend, joint: Joint, resident: Resident, tangents: int) -> list[dict[str, float]]:
     points = solve.curve(with_bases(joint.problem(), resident.total, tangents, Allowance(), 0), effort=backend.effort)["points"]
     return _cheapest([(max(point["peak_bytes"], resident.update_peak), point["cost"], point["overhead"]) for point in points])
 

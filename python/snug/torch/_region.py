@@ -113,9 +113,13 @@ class RegionPlan:
         return len(steps) - len(set(steps))
 
     @property
+    def has_learned(self) -> bool:
+        return bool(self.later_bytes or self.more_gradients)
+
+    @property
     def learned(self) -> Allowance | None:
         """What a plan in place of this one has to leave for others; None where this one has room for them."""
-        return self.known_allowance if (self.later_bytes or self.more_gradients) and self.peak_bytes > self.memory else None
+        return self.known_allowance if self.has_learned and self.peak_bytes > self.memory else None
 
     def learn(self, later_bytes: int, waiting_gradients: int) -> None:
         """Of what graphs behind this one read."""
@@ -123,6 +127,12 @@ class RegionPlan:
         self.later_bytes += later_bytes
         if self.measured_forward_bytes is not None:
             self.measured_forward_bytes += later_bytes
+
+    def forget(self) -> None:
+        """What was learned of graphs behind this one, which did not run back after all."""
+        if self.measured_forward_bytes is not None:
+            self.measured_forward_bytes -= self.later_bytes
+        self.more_gradients = self.later_bytes = 0
 
     def measure_forward(self, made: int) -> None:
         self.measured_forward_bytes = made + self.resident.total + self.known_allowance.taken_bytes
@@ -208,11 +218,8 @@ def plan_region(backend: Any, joint: Joint, args: Sequence[Any], device: torch.d
     update_peak = resident.update_peak + allowance.inputs_of_others
     if counted is None and update_peak > memory:
         peak = max(update_peak, smallest_report(problem, backend.effort)["peak_bytes"])
-        has_step = backend.optimizer is not None
-        parts = f"parameters, gradients, states, results and what {type(backend.optimizer).__name__}.step takes" if has_step else "parameters, gradients, results and what else is resident"
-        given, needed = shown_apart(memory, update_peak)
-        raise refusal(peak, f"{given} does not hold the update: {parts} are {needed}",
-                      what_fits(backend, peak) + (", or an optimizer with smaller states, or foreach=False" if has_step else ""))
+        message, hint = update_is_too_large(backend.optimizer, memory, update_peak)
+        raise refusal(peak, message, what_fits(backend, peak) + hint)
     try:
         if hands_least:
             report = _report_that_hands_least(problem, memory, backend.effort)
@@ -247,6 +254,14 @@ def what_fits(backend: Any, peak: int, waiting: int = 0, price: str = "") -> str
         beside = f", beside {shown(waiting)} that graphs before it keep" if waiting else ""
         return f'memory={peak} fits this graph{beside}{price}; graphs="several" divides the memory among all graphs of the step'
     return f"memory={peak} fits{price}"
+
+
+def update_is_too_large(optimizer: torch.optim.Optimizer | None, memory: int, update_peak: int) -> tuple[str, str]:
+    """What is said, and what stands behind the bytes that fit."""
+    has_step = optimizer is not None
+    parts = f"parameters, gradients, states, results and what {type(optimizer).__name__}.step takes" if has_step else "parameters, gradients, results and what else is resident"
+    given, needed = shown_apart(memory, update_peak)
+    return f"{given} does not hold the update: {parts} are {needed}", ", or an optimizer with smaller states, or foreach=False" if has_step else ""
 
 
 def refusal(smallest: int, message: str, hint: str) -> DoesNotFit:

@@ -2,17 +2,24 @@
 """What a step has in memory beside what its graphs make: parameters, buffers, inputs, gradients, optimizer states."""
 from __future__ import annotations
 
-import copy
+import contextlib
 import functools
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from .._errors import Error
+from ._shadow import Kept, fakes, numbers, reached, set_counters, shadow_of, unwrapped
+
+#: A late step, whose number can be divided by all up to 16, and by 20, 25, 50, 100, 200, 500 and 1000.
+LATE = 18_018_000
+#: A step that asks tensors for more numbers is in a loop that our answers do not end.
+MOST_ANSWERS = 100_000
 
 
 def storages(tensors: Iterable[Any], device: torch.device | None = None) -> dict[int, int]:
@@ -35,8 +42,11 @@ def parameters_of(optimizer: torch.optim.Optimizer | None) -> list[torch.Tensor]
     return [] if optimizer is None else [each for group in optimizer.param_groups for each in group["params"]]
 
 
-def state_tensors(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
-    return [each for state in optimizer.state.values() for each in torch.utils._pytree.tree_leaves(state) if isinstance(each, torch.Tensor)]
+def states_of(optimizer: Any, device: torch.device) -> dict[int, int]:
+    """Bytes by storage of what it has by now, wherever it keeps it, beside parameters and gradients."""
+    parameters = parameters_of(optimizer)
+    elsewhere = storages([*parameters, *(each.grad for each in parameters)], device)
+    return {key: count for key, count in storages(reached(unwrapped(optimizer)), device).items() if key not in elsewhere}
 
 
 @dataclass
@@ -56,20 +66,37 @@ class _Counter(TorchDispatchMode):
         self._prices = prices
         self.peak = self.now = 0
         self._known = dict(known)
-        self._seen: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        self.asked: set[torch.dtype] = set()
+        self.answer(None, True)
+
+    def answer(self, number: int | None, truth: bool) -> None:
+        """What tensors say from now on that are asked for their numbers, where None is a half, or one. These decide what an optimizer does, and no number decides how much each takes."""
+        self._number, self._truth, self._answers = number, truth, 0
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if function is torch.ops.aten._local_scalar_dense.default:
-            return 0.5 if args[0].dtype.is_floating_point else 1  # a norm, say: no number decides how much an optimizer takes
-        result = function(*args, **(kwargs or {}))
+            return self._answer_of(args[0].dtype)
+        is_in_place = _is_in_place(function) and bool(args)
+        result = args[0] if is_in_place else function(*args, **(kwargs or {}))
         within = self._prices.of_call(function, args, kwargs or {}, result).scratch if self._prices is not None and _takes_more(function, args) else 0
-        for each in torch.utils._pytree.tree_leaves(result):
+        for each in () if is_in_place else torch.utils._pytree.tree_leaves(result):
             if isinstance(each, torch.Tensor) and each.device.type == self.device.type:
                 self._add(each.untyped_storage())
         if self.device.type == "cpu":
             within = max(within, _bytes_of_numbers(args))
         self.peak = max(self.peak, self.now + within)
-        return result
+        return result if function._schema.returns else None
+
+    def _answer_of(self, kind: torch.dtype) -> Any:
+        self._answers += 1
+        self.asked.add(kind)
+        if self._answers > MOST_ANSWERS:
+            raise RuntimeError("it asks for numbers without end")
+        if kind == torch.bool:
+            return self._truth
+        if kind.is_floating_point:
+            return 0.5 if self._number is None else float(self._number)
+        return 1 if self._number is None else self._number
 
     def _add(self, storage: Any) -> None:
         if storage._cdata in self._known:
@@ -81,6 +108,14 @@ class _Counter(TorchDispatchMode):
 
     def _drop(self, key: int) -> None:
         self.now -= self._known.pop(key, 0)
+
+
+@functools.cache
+def _is_in_place(function: Any) -> bool:
+    """Whether an op only writes numbers into its first operand. It need not run, since there are none, and most of a step is such ops."""
+    schema = function._schema
+    is_returned = not schema.returns or (len(schema.returns) == 1 and schema.returns[0].alias_info is not None)
+    return schema.name.endswith("_") and not schema.name.endswith("__") and torch.Tag.inplace_view not in function.tags and is_returned and schema.arguments[0].is_write
 
 
 def _takes_more(function: Any, args: Sequence[Any]) -> bool:
@@ -97,49 +132,78 @@ def _bytes_of_numbers(args: Sequence[Any]) -> int:
     return 8 + max((each.element_size() for each in torch.utils._pytree.tree_leaves(args) if isinstance(each, torch.Tensor)), default=0)
 
 
-def update_bytes(optimizer: torch.optim.Optimizer, device: torch.device, prices: Any = None) -> Update:
-    """Found by running the optimizer's own first step on tensors without memory: states that do not exist yet are counted. `prices`: where they are given, what products of
-    matrices take within is counted too.
+def update_bytes(optimizer: torch.optim.Optimizer, device: torch.device, prices: Any = None, inputs: Iterable[Any] = ()) -> Update:
+    """Found by running the optimizer's own steps on tensors without memory, the first and later ones: states that do not exist yet are counted, wherever it keeps them. `prices`: where they are given, what
+    products of matrices take within is counted too. `inputs`: tensors that are counted elsewhere.
 
-    Raises Error for an optimizer whose step does not run on them: give `resident_bytes` instead.
+    Raises Error for an optimizer whose step does not run on them: give `resident_bytes` instead. The optimizer is as before in any case.
     """
-    from torch._subclasses.fake_tensor import FakeTensorMode
+    optimizer = unwrapped(optimizer)
+    kept = Kept(optimizer)
+    try:
+        found = _update_of_shadow(optimizer, device, prices, inputs)
+    except Exception as error:
+        raise _not_counted(optimizer, f"{type(error).__name__}: {error}") from error
+    finally:
+        is_harmed = kept.is_harmed()
+        if is_harmed:
+            kept.restore()
+    if is_harmed:
+        raise _not_counted(optimizer, "the step of a copy changes it: it keeps tensors where copy.deepcopy does not reach, in closures, say")
+    return found
 
-    with FakeTensorMode(allow_non_fake_inputs=True):
-        def fake(tensor: torch.Tensor) -> torch.Tensor:
-            made = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device)
-            if isinstance(tensor, torch.nn.Parameter):
-                made = torch.nn.Parameter(made, requires_grad=tensor.requires_grad)
-            return made
 
-        try:
-            shadow = copy.copy(optimizer)
-            twins: dict[int, torch.Tensor] = {}
-            groups = []
-            for group in optimizer.param_groups:
-                params = [twins.setdefault(id(each), fake(each)) for each in group["params"]]
-                words = {key: fake(value) if isinstance(value, torch.Tensor) else copy.copy(value) for key, value in group.items() if key != "params"}  # lr may be a tensor
-                groups.append({**words, "params": params})
-            shadow.__dict__ = dict(optimizer.__dict__)
-            shadow.param_groups = groups
-            shadow.state = type(optimizer.state)(optimizer.state.default_factory)  # type: ignore[attr-defined]
-            for each, state in optimizer.state.items():
-                shadow.state[twins[id(each)]] = torch.utils._pytree.tree_map_only(torch.Tensor, fake, state)
-            for each in twins.values():
-                if each.requires_grad:
-                    each.grad = torch.empty_like(each)
-            there = sum(storages(state_tensors(shadow), device).values())
-            known = storages([*twins.values(), *(each.grad for each in twins.values()), *state_tensors(shadow)], device)
-            counter = _Counter(device, known, prices)
-            step = type(optimizer).step
-            step = getattr(step, "__wrapped__", step)
-            with counter, torch.no_grad():
-                step(shadow)
-        except Exception as error:
-            raise Error("unsupported", "optimizer", f"the states of {type(optimizer).__name__} cannot be counted before it has run ({type(error).__name__}: {error})",
-                        "give resident_bytes=, the bytes of its states and of what else lies on the device") from error
-        states = sum(storages(state_tensors(shadow), device).values())
+def _not_counted(optimizer: Any, why: str) -> Error:
+    return Error("unsupported", "optimizer", f"the states of {type(optimizer).__name__} cannot be counted before it has run ({why})",
+                 "give resident_bytes=, the bytes of its states and of what else lies on the device")
+
+
+def _update_of_shadow(optimizer: Any, device: torch.device, prices: Any, inputs: Iterable[Any]) -> Update:
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    with mode, torch.no_grad():
+        shadow, twins = shadow_of(optimizer, mode)
+        parameters = parameters_of(shadow)
+        elsewhere = storages([*parameters, *(each.grad for each in parameters), *(twins[key] for key in storages(inputs) if key in twins)], device)
+
+        def states_now() -> int:
+            return sum(count for key, count in storages(fakes(reached(shadow)), device).items() if key not in elsewhere)
+
+        there = states = states_now()
+        counter = _Counter(device, storages(fakes(reached(shadow)), device) | elsewhere, prices)
+        for _ in _trial_steps(shadow, counter):
+            states = max(states, states_now())
         return Update(states, counter.peak - min(states - there, counter.peak))
+
+
+def _trial_steps(shadow: Any, counter: _Counter) -> Iterator[None]:
+    """The first step; the second, which has what the first has made; and, where an optimizer counts, or asks a tensor for its number, a late one, at which it does whatever it does every so many steps. That is run
+    twice, where it counts, or asks whether something is so: what hangs on it goes both ways, and a counter may be looked at before it grows or behind that.
+
+    Raises what the first raises. Others may fail, since their numbers are none that the optimizer would have.
+    """
+    step = type(shadow).step
+    step = getattr(step, "__wrapped__", step)
+
+    def run() -> None:
+        with contextlib.suppress(Exception), counter:
+            step(shadow)
+
+    with counter:
+        step(shadow)
+    yield
+    before = numbers(shadow)
+    run()
+    yield
+    counts = set_counters(before, LATE - 1)
+    if not counts and not counter.asked:
+        return
+    counter.answer(LATE, True)
+    run()
+    yield
+    if counts or torch.bool in counter.asked:
+        counter.answer(LATE, False)
+        run()
+        yield
 
 
 @functools.cache
@@ -211,11 +275,18 @@ def count_resident(inputs: Iterable[Any], optimizer: torch.optim.Optimizer | Non
     others = {key: count for key, count in storages(inputs, device).items() if key not in parameters}
     new = {id(each): each.numel() * each.element_size() for each in trained if each.device.type == device.type}
     mine = {id(each) for each in inputs}
-    there = sum(count for key, count in new.items() if grads == "accumulate" or key not in mine)
+    stale = sum(storages(frozen_gradients([*inputs, *parameters_of(optimizer)]), device).values())
+    there = stale + sum(count for key, count in new.items() if grads == "accumulate" or key not in mine)
     is_hooked = any(map(any, map(hooks_of, trained)))
-    update = update_bytes(optimizer, device, prices) if optimizer is not None else Update()
+    update = update_bytes(optimizer, device, prices, inputs) if optimizer is not None else Update()
     return Resident(sum(parameters.values()), sum(others.values()), there, update.states,
-                    library_bytes(device), resident_bytes, bucket_bytes(), update.scratch, sum(new.values()), results, there + tangents if is_hooked else 0)
+                    library_bytes(device), resident_bytes, bucket_bytes(), update.scratch, stale + sum(new.values()), results, there + tangents if is_hooked else 0)
+
+
+def frozen_gradients(tensors: Iterable[Any]) -> list[torch.Tensor]:
+    """What is there of parameters that were trained before, until somebody lets go of it."""
+    leaves = [each for each in tensors if isinstance(each, torch.Tensor) and each.is_leaf and not each.requires_grad]
+    return [each.grad for each in leaves if each.grad is not None]
 
 
 def hooks_of(tensor: torch.Tensor) -> tuple[bool, bool]:

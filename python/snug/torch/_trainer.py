@@ -9,15 +9,19 @@ import torch
 from transformers import TrainerCallback
 
 from ._backend import Backend
+from ._left import other_random_numbers
 from ._measure import measure
-from ._planning import Plan, plan
+from ._planning import Plan, SeveralGraphs, plan
+from ._shadow import unwrapped
 
 
 class BudgetCallback(TrainerCallback):
     """`Trainer(..., callbacks=[snug.torch.BudgetCallback(backend)])`, where `model.compile(backend=backend)` was called before.
 
     When training begins, the step is planned on the first batch of the dataloader and refused where it does not fit
-    (snug.DoesNotFit, with ways). Behind the second update, `snug_planned_bytes` and `snug_measured_bytes` are logged.
+    (snug.DoesNotFit, with ways). Behind the second update, `snug_planned_bytes` and `snug_measured_bytes` are logged. Training is
+    the same as without. Where no batch can be had without taking it from training (a data set that is read once, in order), or
+    the model is several graphs, the step is planned when it first runs, and `plan` is None.
     """
 
     def __init__(self, backend: Backend) -> None:
@@ -27,19 +31,24 @@ class BudgetCallback(TrainerCallback):
         self._measured: Any = None
 
     def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, optimizer: Any = None, train_dataloader: Any = None, **_: Any) -> None:
-        batch = next(iter(train_dataloader))
+        backend = self.backend
+        if backend.optimizer is None:
+            backend.optimizer = unwrapped(optimizer)
+        batch = _first_batch(train_dataloader)
+        if batch is None:
+            return
         device = next(model.parameters()).device
         batch = {key: value.to(device) if isinstance(value, torch.Tensor) else value for key, value in batch.items()}
         if "labels" in batch and _takes_count(model):
             batch["num_items_in_batch"] = batch["labels"].ne(-100).sum()  # as the Trainer hands it over
-        backend = self.backend
-        if backend.optimizer is None:
-            backend.optimizer = getattr(optimizer, "optimizer", optimizer)  # accelerate wraps it
         # The whole result, as in training: logits beside the loss are results of the graph, too.
         compiled, model._compiled_call_impl = model._compiled_call_impl, None
         try:
             self.plan = plan(model, batch, memory=backend.memory, loss=None, optimizer=backend.optimizer, resident_bytes=backend.resident_bytes,
                              grads=backend.grads, count=backend.count, graphs="one", differentiate=backend.differentiate, effort=backend.effort)
+        except SeveralGraphs:
+            if backend.graphs != "several":
+                raise
         finally:
             model._compiled_call_impl = compiled
 
@@ -55,6 +64,22 @@ class BudgetCallback(TrainerCallback):
         self._watch = None
         planned = max((each.peak_bytes for each in self.backend.plans), default=0)
         state.log_history.append({"step": state.global_step, "snug_planned_bytes": planned, "snug_measured_bytes": self._measured.peak_bytes})
+
+
+def _first_batch(loader: Any) -> Any:
+    """That training will have, whose random numbers stay as they are; None of a data set that may be read only once. Accelerate's own loader counts what goes through it."""
+    loader = getattr(loader, "base_dataloader", loader)
+    if isinstance(getattr(loader, "dataset", None), torch.utils.data.IterableDataset):
+        return None
+    sampler = getattr(loader, "batch_sampler", None)
+    owners = (loader, getattr(loader, "sampler", None), sampler, getattr(sampler, "sampler", None))
+    generators = {id(each.generator): each.generator for each in owners if isinstance(getattr(each, "generator", None), torch.Generator)}
+    states = [(each, each.get_state()) for each in generators.values()]
+    with torch.random.fork_rng(), other_random_numbers():
+        batch = next(iter(loader))
+    for generator, state in states:
+        generator.set_state(state)
+    return batch
 
 
 def _takes_count(model: Any) -> bool:

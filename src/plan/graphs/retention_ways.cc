@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // In which ways the ops of a stage run, where they have variants: the fastest while the stage stays
 // within the limit; else the leanest, and of these again as many fast ones as there is room for.
-// Which they are follows from what is retained and from the limit only, so a state has one schedule.
+// Which they are follows from what is retained and from the limit only, so a state has one
+// schedule.
 #include <algorithm>
 #include <limits>
 #include <tuple>

@@ -7,7 +7,8 @@
 namespace snug::plan {
 
 /// A problem without variants, in which every op reads only what it reads in all its ways and has
-/// the least scratch of them: each schedule of `problem` is one of it, in no more bytes and seconds.
+/// the least scratch of them: each schedule of `problem` is one of it, in no more bytes and
+/// seconds.
 [[nodiscard]] Problem relaxed_variants(const Problem& problem);
 
 }  // namespace snug::plan

@@ -24,7 +24,8 @@ VariantCheck::VariantCheck(const Problem& problem) : problem_(problem) {
   variants_.resize(problem.ops.size());
   for (const Op& variant : problem.variants) {
     if (!problem.ops.has(variant.variant_of))
-      reject_variant(variant, "is a variant of " + to_string(variant.variant_of) + ", which is no op");
+      reject_variant(variant,
+                     "is a variant of " + to_string(variant.variant_of) + ", which is no op");
     variants_[variant.variant_of].push_back(&variant);
   }
   is_written_.assign(problem.storages.size(), false);
@@ -43,24 +44,27 @@ void VariantCheck::validate(const Op& variant) const {
   const Op& op = problem_.ops[variant.variant_of];
   const std::string name = "'" + op.name + "'";
   if (makes_only_views(problem_, op))
-    reject_variant(variant, "is a variant of " + name + ", which makes only views and costs nothing",
-           "omit \"variants\"");
+    reject_variant(variant,
+                   "is a variant of " + name + ", which makes only views and costs nothing",
+                   "omit \"variants\"");
   if (!op.reuses.empty() || !variant.reuses.empty())
     reject_variant(variant, "is a variant of " + name + ", which writes in the place of an input",
-           "omit \"reuses\" or \"variants\"");
+                   "omit \"reuses\" or \"variants\"");
   if (variant.outputs != op.outputs || variant.phase != op.phase ||
       variant.may_recompute != op.may_recompute || variant.is_ordered != op.is_ordered ||
       variant.part != op.part)
-    reject_variant(variant, "is a variant of " + name + " and differs in more than inputs, scratch and time");
+    reject_variant(
+        variant, "is a variant of " + name + " and differs in more than inputs, scratch and time");
   if (!(variant.seconds >= op.seconds)) {
     reject_variant(variant,
-           "takes " + number_text(variant.seconds) + ", less than op " + name + " itself, " +
-               number_text(op.seconds),
-           "list the fastest way as the op and the others as its variants");
+                   "takes " + number_text(variant.seconds) + ", less than op " + name +
+                       " itself, " + number_text(op.seconds),
+                   "list the fastest way as the op and the others as its variants");
   }
   for (const Op* each : {&op, &variant}) {
     if (each->fusion.kind != 0 || each->rowwise->form.is_given())
-      reject_variant(variant, "is a variant of " + name + ", and one of both may run in a kernel with others");
+      reject_variant(
+          variant, "is a variant of " + name + ", and one of both may run in a kernel with others");
   }
   validate_versions(op, variant);
 }
@@ -75,10 +79,11 @@ void VariantCheck::validate_versions(const Op& op, const Op& variant) const {
                          [&](StorageId id) { return root_of(problem_, id) == root; });
     };
     if (!is_written_[root] || touches(op.inputs) || touches(op.outputs)) continue;
-    reject_variant(variant,
-           "reads '" + problem_.storages[root].name + "', which an op writes and '" + op.name +
-               "' itself does not read",
-           "add \"" + problem_.storages[root].name + "\" to the inputs of '" + op.name + "'");
+    reject_variant(
+        variant,
+        "reads '" + problem_.storages[root].name + "', which an op writes and '" + op.name +
+            "' itself does not read",
+        "add \"" + problem_.storages[root].name + "\" to the inputs of '" + op.name + "'");
   }
 }
 
