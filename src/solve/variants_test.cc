@@ -115,12 +115,12 @@ TEST(Variants, Views_have_none) {
 
 class SolvedVariants : public ::testing::Test {
  protected:
-  RematReport at(const std::string& text, int64_t budget) {
+  RematReport at(const std::string& text, int64_t budget, bool may_reorder = false) {
     std::ofstream(folder_ / "p.json") << text;
     RematRequest request;
     request.file = folder_ / "p.json";
     request.budget = std::to_string(budget);
-    request.may_reorder = false;
+    request.may_reorder = may_reorder;
     RematReport report = solve_remat(request);
     const RematCheck check = replay(parse_remat_problem(text, "p.json"), {report.schedule});
     EXPECT_TRUE(check.violations.empty());
@@ -171,6 +171,51 @@ TEST_F(SolvedVariants, Scratch_and_time_are_weighed) {
   EXPECT_FALSE(refused.fits);
   EXPECT_EQ(refused.lower_bound_peak_bytes, 8);
   EXPECT_EQ(refused.lower_bound_op, "conv");
+}
+
+// A variant reads s, which is written over: the op runs again behind that by itself.
+TEST_F(SolvedVariants, One_that_reads_what_is_written_over_holds_no_other_way_back) {
+  const std::string text =
+      R"({"storages": [{"id": "s", "bytes": 3}, {"id": "t", "bytes": 4}, {"id": "u", "bytes": 3}, {"id": "z", "bytes": 4}],
+    "keep": ["t", "z"], "ops": [
+      {"id": "a", "cost": 5, "inputs": [], "outputs": ["s"], "recompute": false},
+      {"id": "b", "cost": 3, "inputs": [], "outputs": ["t"], "variants": [{"id": "b of s", "cost": 6, "inputs": ["s"]}]},
+      {"id": "c", "cost": 5, "inputs": ["s"], "outputs": ["u"], "scratch_bytes": 6, "reuses": {"u": "s"}},
+      {"id": "d", "cost": 5, "inputs": ["u"], "outputs": ["z"]}]})";
+  const RematReport all = at(text, 100);
+  EXPECT_EQ(all.peak_bytes, 13);
+  const RematReport less = at(text, 12);
+  EXPECT_TRUE(less.fits);
+  EXPECT_EQ(less.cost, all.cost + 3);
+  EXPECT_LE(less.lower_bound_peak_bytes, less.peak_bytes);
+}
+
+// Where c runs first, which takes less, b cannot read s any more. Too many ops to try all
+// schedules.
+TEST_F(SolvedVariants, Another_order_leaves_some_of_them_out) {
+  std::string storages, ops, before = "u";
+  for (int32_t i = 0; i < 12; ++i) {
+    const std::string id = "y" + std::to_string(i);
+    storages += R"(, {"id": ")" + id + R"(", "bytes": 2})";
+    ops += R"(, {"id": "f)" + id + R"(", "cost": 1, "inputs": [")" + before +
+           R"("], "outputs": [")" + id + R"("]})";
+    before = id;
+  }
+  const std::string text =
+      R"({"storages": [{"id": "s", "bytes": 40}, {"id": "t", "bytes": 10}, {"id": "u", "bytes": 1})" +
+      storages + R"(], "keep": ["t", ")" + before + R"("], "ops": [
+      {"id": "a", "cost": 5, "inputs": [], "outputs": ["s"], "recompute": false},
+      {"id": "b", "cost": 3, "inputs": [], "outputs": ["t"], "scratch_bytes": 20, "variants": [{"id": "b of s", "cost": 3, "inputs": ["s"]}]},
+      {"id": "c", "cost": 5, "inputs": ["s"], "outputs": ["u"], "reuses": {"u": "s"}})" +
+      ops + "]}";
+  for (const bool may_reorder : {false, true}) {
+    const RematReport all = at(text, 1000, may_reorder);
+    for (int64_t budget = all.peak_bytes; budget > 0; budget -= 7) {
+      const RematReport report = at(text, budget, may_reorder);
+      EXPECT_LE(report.lower_bound_peak_bytes, report.peak_bytes);
+      EXPECT_LE(report.lower_bound_cost, report.cost);
+    }
+  }
 }
 
 TEST_F(SolvedVariants, The_check_knows_what_a_variant_reads) {

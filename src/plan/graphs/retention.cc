@@ -24,17 +24,14 @@ Retention::Retention(const StageGraph& graph, int64_t limit_bytes)
   run_bits_.assign(stages / 64 + 1, 0);
   last_read_.assign(storages, 0);
   storage_mark_.assign(storages, 0);
-  std::vector<Span> all;
   int64_t words = 0;
   for (const ArenaId id : graph.bytes.ids()) {
     const int32_t made = graph.producer[id] + 1;
     rows_.push_back({words, made / 64});
     words += graph.op_count / 64 - made / 64 + 1;
-    const auto readers = graph.readers[id];
-    if (!readers.empty()) all.push_back({id, made, readers.back()});
   }
   bits_.assign(words, 0);
-  SNUG_CHECK(build(all), "the listed order is not valid");
+  keep_all();
 }
 
 // Only behind the storage's producer.
@@ -65,6 +62,7 @@ int32_t Retention::next_boundary(ArenaId storage, int32_t first, int32_t last,
 }
 
 void Retention::set_limit(int64_t limit_bytes) {
+  if (graph_.has_variants) commit();
   limit_ = static_cast<double>(limit_bytes);
   if (!graph_.has_variants) return;
   for (int32_t t = 0; t <= graph_.op_count; ++t) {
@@ -74,7 +72,8 @@ void Retention::set_limit(int64_t limit_bytes) {
     if (has_variants(t) || std::any_of(runs_[t].begin(), runs_[t].end(), has_variants))
       mark_dirty(t);
   }
-  SNUG_CHECK(settle(), "a state that no schedule has within another limit");
+  // Ops that write over others may forbid what the new ways need.
+  if (!settle()) roll_back();
   commit();
 }
 

@@ -59,7 +59,7 @@ class Retention {
   /// The state of a schedule. False, and nothing changed, where its first runs leave the order of
   /// the stages or no state is like it (an op that runs twice in one stage runs once).
   [[nodiscard]] bool take(std::span<const OpId> schedule);
-  /// Commits where the problem has variants: ways follow the limit.
+  /// Commits where the problem has variants: ways follow the limit, where they can.
   void set_limit(int64_t limit_bytes);
 
   [[nodiscard]] bool is_retained(ArenaId storage, int32_t boundary) const {
@@ -108,8 +108,10 @@ class Retention {
   struct Snapshot {
     std::vector<Span> spans;
     double extra_cost = 0;
+    double limit = 0;  // the state's then
   };
-  [[nodiscard]] Snapshot snapshot() const { return {spans(), extra_cost_}; }
+  [[nodiscard]] Snapshot snapshot() const { return {spans(), extra_cost_, limit_}; }
+  /// Where the problem has variants and the limit is another, ways may be others, and so the state.
   void restore(const Snapshot& snapshot);
 
  private:
@@ -160,6 +162,7 @@ class Retention {
   void untouch(ArenaId storage, int32_t stage);
   void replace_runs(int32_t stage, IndexSpan<const int32_t> from, IndexSpan<const int32_t> to);
   void replace_own(int32_t stage, int32_t to);
+  void keep_all();
   [[nodiscard]] bool change_to(std::span<const Span> spans);
   [[nodiscard]] bool build(std::span<const Span> spans);
   void sum_cost();

@@ -70,12 +70,31 @@ bool Retention::build(std::span<const Span> spans) {
   return is_valid;
 }
 
-// The cost is summed from nothing, so that no rounding tells where the state came from.
+// Everything until its last use by an op itself: in another order a variant may read what was
+// written over.
+void Retention::keep_all() {
+  std::vector<Span> all;
+  for (const ArenaId id : graph_.bytes.ids()) {
+    const auto readers = graph_.readers[id];
+    const auto last = std::find_if(readers.rbegin(), readers.rend(),
+                                   [&](int32_t op) { return graph_.reads(op, id); });
+    if (last != readers.rend()) all.push_back({id, graph_.producer[id] + 1, *last});
+  }
+  SNUG_CHECK(build(all), "the listed order is not valid");
+}
+
+// The cost is summed from nothing, so that no rounding tells where the state came from. Ways that
+// are others within another limit may not go with ops that write over what they need; then it is
+// the state within its own limit, or keeps all.
 void Retention::restore(const Snapshot& snapshot) {
   commit();
   const int64_t work = work_;
-  if (!change_to(snapshot.spans) && !build(snapshot.spans))
-    SNUG_CHECK(false, "a snapshot that no schedule has");
+  if (!change_to(snapshot.spans) && !build(snapshot.spans)) {
+    SNUG_CHECK(graph_.has_variants, "a snapshot that no schedule has");
+    const double limit = std::exchange(limit_, snapshot.limit);
+    if (!build(snapshot.spans)) keep_all();
+    limit_ = limit;
+  }
   work_ = work;  // to come back is no search
   commit();
   sum_cost();

@@ -139,6 +139,8 @@ int32_t Retention::leanest_way(int32_t op, int32_t stage, int32_t fastest) {
 // yet, or can be made no more.
 Retention::Needs Retention::needs_of(int32_t way, int32_t stage) {
   Needs needs{graph_.cost[way], static_cast<double>(graph_.fixed_bytes[way])};
+  needs.is_possible = stage <= graph_.last_of_way[way];
+  if (!needs.is_possible) return needs;
   ++needs_turn_;
   std::vector<int32_t> open = {way};
   for (size_t i = 0; i < open.size() && open.size() < kMostNeeds; ++i) {

@@ -104,18 +104,25 @@ StageGraph::StageGraph(const ProblemIndex& index, IndexSpan<const OpId> order)
   for (int32_t t = 0; t < op_count; ++t) {
     for (const ArenaId gone : overwritten[t]) overwriter[gone] = t;
   }
-  const auto limit_runs = [&](int32_t t, int32_t way) {
+  last_of_way.assign(run_ids.size(), op_count);
+  const auto limit_runs = [&](int32_t op, int32_t way) {
+    int32_t& last = last_of_way[way];
+    last = last_stage[op];
     for (const ArenaId input : inputs[way]) {
       const int32_t by = overwriter[input];
       if (by < 0) continue;
       const int32_t made = last_stage[producer[input]];
-      int32_t& last = last_stage[t];
       last = std::min(last, std::max(by, made));
     }
   };
   for (int32_t t = 0; t < op_count; ++t) {
     limit_runs(t, t);
-    for (const int32_t way : variants_of(t)) limit_runs(t, way);
+    int32_t last = last_of_way[t];
+    for (const int32_t way : variants_of(t)) {
+      limit_runs(t, way);
+      last = std::max(last, last_of_way[way]);
+    }
+    last_stage[t] = last;
   }
 }
 

@@ -62,6 +62,7 @@ struct StageGraph {
   IndexVector<double> cost;          // per way
   IndexVector<int64_t> fixed_bytes;  // per way: scratch less what outputs take over
   IndexVector<int32_t> last_stage;   // per op: the last stage in which it may run (again)
+  IndexVector<int32_t> last_of_way;  // per way: the same in this way
   IdVector<ArenaId, int64_t> bytes;
   IdVector<ArenaId, int32_t> producer;
   double base_cost = 0;  // every op once, by itself

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -34,22 +35,26 @@ enum class RunBefore : uint8_t { ancestors, listed };
 class MomentBound {
  public:
   /// `kept_seconds_per_byte`: what a byte that is live at the instant costs; 0 at all but the loss.
+  /// `runs`: of a problem with variants, whose relaxation the index is of.
   MomentBound(const ProblemIndex& index, OpId moment, double kept_seconds_per_byte,
-              RunBefore before = RunBefore::ancestors)
+              RunBefore before = RunBefore::ancestors, const RelaxedRuns* runs = nullptr)
       : index_(index), network_(index.storage_count() + index.op_count() + 2) {
+    const auto sure_inputs = [&](OpId id) -> const std::vector<StorageId>& {
+      return runs != nullptr ? runs->sure_inputs[id] : index.op(id).inputs;
+    };
     IdVector<OpId, bool> is_ancestor(index.op_count(), before == RunBefore::listed);
     IdVector<OpId, bool> is_descendant(index.op_count(), before == RunBefore::listed);
     is_ancestor[moment] = is_descendant[moment] = true;
     for (const OpId id : IdRange(OpId(0), moment + 1).backwards()) {
       if (!is_ancestor[id]) continue;
-      for (const StorageId input : index.op(id).inputs) {
+      for (const StorageId input : sure_inputs(id)) {
         const OpId producer = index.producer[input];
         if (producer != kNone) is_ancestor[producer] = true;
       }
     }
     for (const OpId id : IdRange(moment + 1, index.end_op())) {
       is_ancestor[id] = false;
-      for (const StorageId input : index.op(id).inputs) {
+      for (const StorageId input : sure_inputs(id)) {
         const OpId producer = index.producer[input];
         if (producer != kNone && is_descendant[producer]) is_descendant[id] = true;
       }
@@ -67,7 +72,8 @@ class MomentBound {
     }
     for (const StorageId kept : index.problem.keep) is_wanted[kept] = true;
     IdVector<StorageId, bool> is_operand(is_wanted.size(), false);
-    for (const StorageId input : index.op(moment).inputs) is_operand[input] = true;
+    const auto& operands = runs != nullptr ? runs->any_inputs[moment] : index.op(moment).inputs;
+    for (const StorageId input : operands) is_operand[input] = true;
     const OperandBound in_memory(index.problem);
 
     for (const StorageId id : index.storage_ids()) {
@@ -84,14 +90,15 @@ class MomentBound {
     for (const OpId id : IdRange(OpId(0), moment)) {
       if (!is_ancestor[id]) continue;
       const bool is_fixed = index.runs_once[id];
-      const int32_t arc = network_.add_arc(
-          node_of(id), sink(), is_fixed ? MinCut::kInfinite : least_seconds(index.op(id)));
+      const double again = runs != nullptr ? runs->again_seconds[id] : least_seconds(index.op(id));
+      const int32_t arc =
+          network_.add_arc(node_of(id), sink(), is_fixed ? MinCut::kInfinite : again);
       if (!is_fixed) again_arcs_.push_back(arc);
       for (const StorageId input : index.op(id).inputs) {
         if (is_made_before(input)) network_.add_arc(node_of(id), node_of(input), MinCut::kInfinite);
       }
     }
-    own_bytes_ = in_memory.bytes(index.op(moment));
+    own_bytes_ = runs != nullptr ? runs->operand_bytes[moment] : in_memory.bytes(index.op(moment));
     for (const Op& op : index.problem.ops) total_seconds_ += least_seconds(op);
   }
 
@@ -367,13 +374,13 @@ WorkingSetBound pinned_set_bound(const Problem& problem, bool in_listed_order) {
 
 std::vector<double> lower_bounds_seconds(const Problem& problem,
                                          std::span<const int64_t> arena_budgets_bytes) {
-  if (!problem.variants.empty())
-    return lower_bounds_seconds(relaxed_variants(problem), arena_budgets_bytes);
+  std::optional<RelaxedRuns> runs;
+  if (!problem.variants.empty()) runs = relaxed_runs(problem);
   double seconds = 0;
   for (const Op& op : problem.ops) seconds += least_seconds(op);
   std::vector<double> bounds(arena_budgets_bytes.size(), seconds);
   if (problem.ops.size() > kMostCutOps) return bounds;
-  const ProblemIndex index(problem);
+  const ProblemIndex index(runs ? runs->problem : problem);
   const OpId begin = loss_instant(index);
   const int32_t tail = index.end_op() - begin;
   // The loss instant, and a few moments of the backward part.
@@ -383,7 +390,8 @@ std::vector<double> lower_bounds_seconds(const Problem& problem,
     if (tail <= 0 || moment == before) continue;
     before = moment;
     const double kept_seconds_per_byte = moment == begin ? problem.kept_seconds_per_byte : 0;
-    MomentBound bound(index, moment, kept_seconds_per_byte);
+    MomentBound bound(index, moment, kept_seconds_per_byte, RunBefore::ancestors,
+                      runs ? &*runs : nullptr);
     for (size_t i = 0; i < bounds.size(); ++i)
       bounds[i] = std::max(bounds[i], seconds + bound.extra_seconds(arena_budgets_bytes[i]));
   }
