@@ -38,6 +38,7 @@ class RunRelaxer {
       bytes = std::min(bytes, in_memory.bytes(variant));
       relax(variant);
     }
+    for (const OpId id : problem.ops.ids()) add_sure_inputs(id);
   }
 
   RelaxedRuns take() { return std::move(found_); }
@@ -64,6 +65,19 @@ class RunRelaxer {
       const double share = seconds > 0 ? index_.op(maker).seconds / seconds : 0;
       double& again = found_.again_seconds[maker];
       again = std::min(again, more * share);
+    }
+  }
+
+  // Of an input that is computed within in some way, and read in the others: what its maker reads
+  // for sure was there before in any of them.
+  void add_sure_inputs(OpId id) {
+    std::vector<StorageId>& sure = found_.sure_inputs[id];
+    for (const StorageId input : found_.problem.ops[id].inputs) {
+      const OpId maker = index_.producer[input];
+      if (maker == kNone || lists(sure, input)) continue;
+      for (const StorageId before : found_.sure_inputs[maker]) {
+        if (!lists(sure, before)) sure.push_back(before);
+      }
     }
   }
 

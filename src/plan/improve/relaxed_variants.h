@@ -19,7 +19,7 @@ namespace snug::plan {
 /// maker ran again right before, in no bytes and in the time that the variant takes more.
 struct RelaxedRuns {
   Problem problem;  // without variants; inputs are what each way reads or computes within
-  IdVector<OpId, std::vector<StorageId>> sure_inputs;  // read in all ways
+  IdVector<OpId, std::vector<StorageId>> sure_inputs;  // made before the op in all ways
   IdVector<OpId, std::vector<StorageId>> any_inputs;   // read in some way
   IdVector<OpId, double> again_seconds;   // no less is paid for what the op makes again
   IdVector<OpId, int64_t> operand_bytes;  // no way has less
