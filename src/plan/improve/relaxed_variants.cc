@@ -68,7 +68,7 @@ class RunRelaxer {
     }
   }
 
-  // Of an input that is computed within in some way, and read in the others: what its maker reads
+  // Where an input is computed within in some way, and read in the others, what its maker reads
   // for sure was there before in any of them.
   void add_sure_inputs(OpId id) {
     std::vector<StorageId>& sure = found_.sure_inputs[id];
