@@ -197,7 +197,7 @@ class Uses(unittest.TestCase):
             for i in range(limit):
                 run((x, 0.1 * i + 0.5)).backward()
             for _ in range(2):
-                with self.assertRaisesRegex(snug.Error, f"recompile_limit. is {limit}.*forward .*uses_test.*without a plan\nhint: leave out dynamic=False") as raised:
+                with self.assertRaisesRegex(snug.Error, f"recompile_limit. is {limit}.*forward .*cases.*without a plan\nhint: leave out dynamic=False") as raised:
                     run((x, 3.0))
                 self.assertEqual((raised.exception.code, raised.exception.where), ("unsupported", "torch._dynamo.config.recompile_limit"))
             run((x, 0.5)).backward()  # what has a plan runs

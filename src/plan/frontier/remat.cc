@@ -94,17 +94,18 @@ class RematSolver::Search {
 
   RematResult at(int64_t budget_bytes) {
     if (std::optional<RematResult> exact = exact_at(budget_bytes)) return std::move(*exact);
-    RematResult in_all_ways = cheapest([&](size_t order) {
+    // More ways to run an op make nothing worse, and what is found without them is soon found.
+    std::optional<RematResult> by_itself;
+    if (by_themselves_ != nullptr) by_itself = by_themselves_->at(budget_bytes);
+    if (by_itself && is_stop_due()) return std::move(*by_itself);
+    RematResult found_here = cheapest([&](size_t order) {
       RetentionResult found = tree(order, limits_.effort != Effort::fast).at(budget_bytes);
       RematResult best = measured(index_.problem, std::move(found.schedule), budget_bytes);
       if (limits_.effort != Effort::best || is_stop_due() || runs_once(best)) return best;
       RematResult longer = search_long(orders_[order], budget_bytes);
       return is_better(longer, best) ? longer : best;
     });
-    // More ways to run an op make nothing worse.
-    if (by_themselves_ == nullptr || is_stop_due()) return in_all_ways;
-    RematResult other = by_themselves_->at(budget_bytes);
-    return is_better(other, in_all_ways) ? other : in_all_ways;
+    return by_itself && is_better(*by_itself, found_here) ? std::move(*by_itself) : found_here;
   }
 
   /// At budgets that each order's tree chooses.
