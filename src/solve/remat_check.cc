@@ -86,21 +86,28 @@ class Replayer {
            op.part == plan::GraphPart::backward;
   }
 
-  // What makes only views that are read runs as often as it is needed.
-  [[nodiscard]] bool runs_at_need(const Op& op) const {
+  [[nodiscard]] bool makes_only_views(const Op& op) const {
+    return !op.outputs.empty() &&
+           std::ranges::all_of(op.outputs, [&](StorageId id) { return is_view(id); });
+  }
+  [[nodiscard]] std::set<StorageId> read_by_somebody() const {
     std::set<StorageId> read(problem_.keep.begin(), problem_.keep.end());
     for (const Op& each : problem_.ops) read.insert(each.inputs.begin(), each.inputs.end());
     for (const Op& each : problem_.variants) read.insert(each.inputs.begin(), each.inputs.end());
     if (problem_.boundary)
       read.insert(problem_.boundary->forward_outputs.begin(),
                   problem_.boundary->forward_outputs.end());
-    return !op.outputs.empty() &&
-           std::ranges::all_of(op.outputs, [&](StorageId id) { return is_view(id); }) &&
-           std::ranges::any_of(op.outputs, [&](StorageId id) { return read.contains(id); });
+    return read;
   }
 
   // Every op runs; one that may not run again, or writes resident storage, runs once.
   void check_counts() {
+    const std::set<StorageId> read = read_by_somebody();
+    // What makes only views that somebody reads runs as often as it is needed.
+    const auto runs_at_need = [&](const Op& op) {
+      return makes_only_views(op) &&
+             std::ranges::any_of(op.outputs, [&](StorageId id) { return read.contains(id); });
+    };
     std::map<const Op*, int64_t> runs;
     std::map<const Op*, int64_t> runs_of_way;
     for (const Op* op : steps_) {
@@ -184,9 +191,7 @@ class Replayer {
   // An op that makes only views looks at no values.
   void check_versions(size_t step, const Op& op, const std::vector<const Op*>& listed,
                       const std::set<StorageId>& written) {
-    if (!op.outputs.empty() && std::all_of(op.outputs.begin(), op.outputs.end(),
-                                           [&](StorageId id) { return is_view(id); }))
-      return;
+    if (makes_only_views(op)) return;
     std::set<StorageId> seen(op.outputs.begin(), op.outputs.end());
     for (const StorageId id : op.inputs) seen.insert(holder(id));
     for (const StorageId id : seen) {

@@ -172,7 +172,7 @@ bool Retention::collect_runs(int32_t stage) {
     return true;
   };
   const auto need_if_started = [&](ArenaId storage) {
-    if (stage >= graph_.op_count || !is_retained(storage, stage + 1)) return true;
+    if (!stays_behind(storage, stage)) return true;
     if (graph_.producer[storage] == stage) return true;
     return need(storage);
   };
@@ -243,8 +243,7 @@ bool Retention::evaluate(int32_t stage) {
   auto& runs = runs_[stage];
   const int32_t own = way_of(stage, stage);
   const auto is_passed_for_nothing = [&](ArenaId id) {
-    return is_retained(id, stage) && (stage == graph_.op_count || !is_retained(id, stage + 1)) &&
-           !is_read_by_marked(id, stage, own);
+    return is_retained(id, stage) && !stays_behind(id, stage) && !is_read_by_marked(id, stage, own);
   };
   if (own != entry.own) {
     replace_own(stage, own);
@@ -394,8 +393,7 @@ double Retention::stage_peak(int32_t stage, int32_t own, IndexSpan<const int32_t
       last_read_[input] = step;
     }
   }
-  const bool is_end = stage == graph_.op_count;
-  const auto stays = [&](ArenaId id) { return !is_end && is_retained(id, stage + 1); };
+  const auto stays = [&](ArenaId id) { return stays_behind(id, stage); };
   double in_use = retained_bytes;
   double peak = in_use;
   for (int32_t step = 0; step < steps; ++step) {

@@ -67,6 +67,9 @@ class Retention {
     const int32_t word = boundary / 64 - row.first_word;
     return word >= 0 && (bits_[row.begin + word] >> (boundary % 64) & 1) != 0;
   }
+  [[nodiscard]] bool stays_behind(ArenaId storage, int32_t stage) const {
+    return stage < graph_.op_count && is_retained(storage, stage + 1);
+  }
   [[nodiscard]] const Touches& touches() const { return touches_; }
   /// Whether an op that runs in the stage reads the storage.
   [[nodiscard]] bool is_read(ArenaId storage, int32_t stage) const;

@@ -64,8 +64,7 @@ static std::vector<Gap> gaps_before(const StageGraph& graph, const Retention& st
   for (const ArenaId output : graph.outputs[op]) {
     const int32_t begin = state.touches().last_before(output, stage);
     if (begin == Touches::kNoneBefore || !state.touches().has(output, stage)) continue;
-    const bool is_needed = (stage < graph.op_count && state.is_retained(output, stage + 1)) ||
-                           state.is_read(output, stage);
+    const bool is_needed = state.stays_behind(output, stage) || state.is_read(output, stage);
     if (is_needed) gaps.push_back({output, begin, stage});
   }
   return gaps;
@@ -122,7 +121,7 @@ class GoneRuns {
   }
   // By what stays in the stage or comes behind it.
   [[nodiscard]] bool is_needed(ArenaId storage) const {
-    if (stage_ < graph_.op_count && state_.is_retained(storage, stage_ + 1)) return true;
+    if (state_.stays_behind(storage, stage_)) return true;
     for (const int32_t reader : graph_.readers[storage]) {
       if (reader >= stage_) return reader == stage_;
       if (std::find(gone_.begin(), gone_.end(), reader) == gone_.end() &&

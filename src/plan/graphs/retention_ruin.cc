@@ -302,7 +302,7 @@ class Ruiner {
     candidates_.clear();
     for (const ArenaId id : droppable_) {
       const bool is_before = state_.is_retained(id, stage);
-      const bool is_behind = stage < graph_.op_count && state_.is_retained(id, stage + 1);
+      const bool is_behind = state_.stays_behind(id, stage);
       if (!is_before && !is_behind) continue;
       const int32_t op = graph_.producer[id];
       if (std::find(taken_out_.begin(), taken_out_.end(), op) != taken_out_.end()) continue;

@@ -348,7 +348,7 @@ class Searcher {
       return move_run(graph_.op_of(random_.pick(runs)), worst);
     for (int32_t i = 0; i < 20; ++i) {
       const ArenaId id = random_.pick(droppable_);
-      const bool is_behind = worst < graph_.op_count && state_.is_retained(id, worst + 1);
+      const bool is_behind = state_.stays_behind(id, worst);
       if (!state_.is_retained(id, worst) && !is_behind) continue;
       const Touches& touches = state_.touches();
       const bool is_touched = touches.has(id, worst);

@@ -117,8 +117,7 @@ int32_t Retention::fastest_way(int32_t op, int32_t stage) {
 int32_t Retention::leanest_way(int32_t op, int32_t stage, int32_t fastest) {
   const auto reads_the_same = [&](int32_t way) {
     return std::ranges::all_of(graph_.inputs[fastest], [&](ArenaId input) {
-      const bool stays = stage < graph_.op_count && is_retained(input, stage + 1);
-      return stays || !is_retained(input, stage) || graph_.reads(way, input);
+      return stays_behind(input, stage) || !is_retained(input, stage) || graph_.reads(way, input);
     });
   };
   int32_t best = fastest;
@@ -148,8 +147,7 @@ Retention::Needs Retention::needs_of(int32_t way, int32_t stage) {
     work_ += static_cast<int64_t>(inputs.size());
     for (const ArenaId input : inputs) {
       if (is_retained(input, stage)) {
-        const bool stays = stage < graph_.op_count && is_retained(input, stage + 1);
-        if (!stays) needs.bytes += static_cast<double>(graph_.bytes[input]);
+        if (!stays_behind(input, stage)) needs.bytes += static_cast<double>(graph_.bytes[input]);
         continue;
       }
       const int32_t maker = graph_.producer[input];
@@ -226,8 +224,7 @@ double Retention::trial_bytes(int32_t stage, int32_t own) const {
     if (graph_.variants_of(op).empty()) return;
     const auto look_at_inputs = [&](int32_t way) {
       for (const ArenaId input : graph_.inputs[way]) {
-        const bool stays = stage < graph_.op_count && is_retained(input, stage + 1);
-        if (!stays && !is_read_by_marked(input, stage, own)) let_go(input);
+        if (!stays_behind(input, stage) && !is_read_by_marked(input, stage, own)) let_go(input);
       }
     };
     look_at_inputs(op);
