@@ -23,21 +23,21 @@ def left_as_it_was(modules: Iterable[torch.nn.Module], tensors: Iterable[torch.T
     parameters = [each for module in modules for each in module.parameters()]
     leaves = list({id(each): each for each in (*parameters, *tensors) if each.requires_grad and each.is_leaf}.values())
     with ExitStack() as stack:
-        stack.enter_context(torch.random.fork_rng(devices=[device] if device.type == "cuda" else []))
-        stack.enter_context(other_random_numbers())
+        stack.enter_context(random_numbers_as_they_were(device))
         copies = [*stack.enter_context(_buffers(modules)), *stack.enter_context(_gradients(leaves))]
         stack.enter_context(_without_hooks(leaves))
         yield sum(storages(copies, device).values())
 
 
 @contextmanager
-def other_random_numbers() -> Iterator[None]:
-    """Python's and NumPy's own, which masks and dropped layers are drawn of."""
+def random_numbers_as_they_were(device: torch.device) -> Iterator[None]:
+    """PyTorch's, on the device as well, and Python's and NumPy's own, which masks and dropped layers are drawn of."""
     state = random.getstate()
     numpy = sys.modules.get("numpy")
     of_numpy = numpy.random.get_state() if numpy is not None else None
     try:
-        yield
+        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+            yield
     finally:
         random.setstate(state)
         if numpy is not None:

@@ -9,7 +9,7 @@ import torch
 from transformers import TrainerCallback
 
 from ._backend import Backend
-from ._left import other_random_numbers
+from ._left import random_numbers_as_they_were
 from ._measure import measure
 from ._planning import Plan, SeveralGraphs, plan
 from ._shadow import unwrapped
@@ -34,10 +34,10 @@ class BudgetCallback(TrainerCallback):
         backend = self.backend
         if backend.optimizer is None:
             backend.optimizer = unwrapped(optimizer)
-        batch = _first_batch(train_dataloader)
+        device = next(model.parameters()).device
+        batch = _first_batch(train_dataloader, device)
         if batch is None:
             return
-        device = next(model.parameters()).device
         batch = {key: value.to(device) if isinstance(value, torch.Tensor) else value for key, value in batch.items()}
         if "labels" in batch and _takes_count(model):
             batch["num_items_in_batch"] = batch["labels"].ne(-100).sum()  # as the Trainer hands it over
@@ -66,7 +66,7 @@ class BudgetCallback(TrainerCallback):
         state.log_history.append({"step": state.global_step, "snug_planned_bytes": planned, "snug_measured_bytes": self._measured.peak_bytes})
 
 
-def _first_batch(loader: Any) -> Any:
+def _first_batch(loader: Any, device: torch.device) -> Any:
     """That training will have, whose random numbers stay as they are; None of a data set that may be read only once. Accelerate's own loader counts what goes through it."""
     loader = getattr(loader, "base_dataloader", loader)
     if isinstance(getattr(loader, "dataset", None), torch.utils.data.IterableDataset):
@@ -75,7 +75,7 @@ def _first_batch(loader: Any) -> Any:
     owners = (loader, getattr(loader, "sampler", None), sampler, getattr(sampler, "sampler", None))
     generators = {id(each.generator): each.generator for each in owners if isinstance(getattr(each, "generator", None), torch.Generator)}
     states = [(each, each.get_state()) for each in generators.values()]
-    with torch.random.fork_rng(), other_random_numbers():
+    with random_numbers_as_they_were(device):
         batch = next(iter(loader))
     for generator, state in states:
         generator.set_state(state)
