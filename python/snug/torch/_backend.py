@@ -97,20 +97,20 @@ class Backend:
         """The same, and what graphs of this step have handed to whoever called them."""
         return _without([found for part in self.parts for found in (part.waiting(), part.handed())], args)
 
-    def held_results(self, args: Sequence[Any]) -> dict[int, int]:
-        """By storage: results of earlier calls that whoever called has, without what lies in `args`."""
-        return _without([part.held_results() for part in self.parts], args)
+    def held_results(self, args: Sequence[Any], asks: Compiled) -> dict[int, int]:
+        """By storage: results of earlier calls that whoever called has, without what lies in `args`. Those of graphs without a backward part are inputs of others."""
+        return _without([part.held_results() for part in self.parts if part.trains or part is asks], args)
 
     def inputs_of_others(self, args: Sequence[Any]) -> int:
-        """Bytes of what graphs of this step that have run read, and whoever calls them has, without what lies in `args`."""
-        parts = self.order if self.graphs == "several" else [part for part in self.parts if part.waiting() or part.held_results()]
-        found = _without([there(leaves) for part in parts for leaves in part.leaves], [*args, *parameters_of(self.optimizer)])
+        """Bytes of what graphs of this step that have run read, and whoever calls them has, without what lies in `args`. What frozen parts read is there in any case."""
+        parts = self.order if self.graphs == "several" else [part for part in self.parts if not part.trains or part.waiting() or part.held_results()]
+        found = _without([there(leaves) for part in parts for leaves in part.lies_there()], [*args, *parameters_of(self.optimizer)])
         handed = self.handed()
         return sum(count for key, count in found.items() if key not in handed)
 
     def _inputs_beside(self) -> dict[Compiled, int]:
         """The same of each graph of a step that has run, whose batch may be gone by now."""
-        read = {part: [{storage.cdata: count for storage, count in leaves} for leaves in part.leaves] for part in self.order}
+        read = {part: [{storage.cdata: count for storage, count in leaves} for leaves in part.lies_there()] for part in self.order}
         known = _without([each for calls in read.values() for each in calls], parameters_of(self.optimizer))
         return {part: sum(count for key, count in known.items() if key not in calls[0]) for part, calls in read.items()}
 
@@ -123,21 +123,22 @@ class Backend:
             behind |= part.trained.keys()
         return found
 
-    def _inputs_of(self, newest: Compiled) -> int:
-        """Bytes of what no graph before it read, and no optimizer has."""
+    def _inputs_of(self, newest: Compiled) -> dict[int, int]:
+        """By storage: what no graph before it read, and no optimizer has."""
         known = [there(leaves) for part in self.parts if part is not newest for leaves in part.leaves]
         found = _without([there(leaves) for leaves in newest.leaves], parameters_of(self.optimizer))
-        return sum(count for key, count in found.items() if not any(key in each for each in known))
+        return {key: count for key, count in found.items() if not any(key in each for each in known)}
 
     def tell_earlier(self, newest: Compiled, trained: Iterable[int], is_new: bool) -> None:
         """Graphs of this step whose plans were made before the newest one was known: what it reads is there beside their backward parts, and gradients of what both
         read wait for them. `trained`: storages of parameters that this call of it reads; blocks that are alike are one graph, each with its own."""
-        later = self._inputs_of(newest) if is_new else 0
+        later = self._inputs_of(newest) if is_new else {}
         for part in self.parts:
-            if part.plan is None or not part.is_pending():
+            if part.plan is None or not part.is_open():
                 continue
             had_room = part.plan.learned is None
-            part.learn(0 if part is newest else later, trained)
+            mine = there(part.results)
+            part.learn(0 if part is newest else sum(count for key, count in later.items() if key not in mine), trained)
             if had_room and part.plan.learned is not None:
                 warnings.warn(f"snug.torch: a plan did not know what of this step follows its graph (inputs, {shown(part.plan.later_bytes)}; gradients that wait, {shown(part.plan.more_gradients)}), "
                               f'so this step may take {shown(part.plan.peak_bytes)} of {shown(self.memory)}; at the next step the graph is planned anew. graphs="several" knows all graphs of a step',
@@ -158,6 +159,8 @@ class Backend:
         """Before a graph runs: at the first of a step, all graphs of the step before are known."""
         if any(part.is_pending() for part in self.parts):
             return  # what keeps nothing for its backward part is of this step, too
+        if not any(part.trains for part in self.order):
+            return  # frozen graphs have run, if any, and those that train are to come
         if self.is_learning and self.order and self.waiting_bytes():
             gc.collect()  # Dynamo leaves cycles behind that hold what a frame had when it was compiled
         if self.waiting_bytes():
@@ -168,6 +171,11 @@ class Backend:
             for part in self.order:
                 part.share = shares.get(part)
         self.order = []
+
+    def note(self, part: Compiled) -> None:
+        """A forward part has run. Features may be computed for a whole data set before anything trains."""
+        if part.trains or part not in self.order or any(each.trains for each in self.order):
+            self.order.append(part)
 
 
 def _without(parts: Sequence[dict[int, int]], args: Sequence[Any]) -> dict[int, int]:
@@ -243,11 +251,11 @@ class _Region:
         """
         every = [(key, each) for key, known in self.compiled.items() for each in known]
         if torch.is_grad_enabled() and any(isinstance(each, torch.Tensor) and each.requires_grad for each in args):
-            if sum(each.plan is not None for _, each in every) < MOST_SHAPES:
+            if sum(each.trains for _, each in every) < MOST_SHAPES:
                 return
             name, hint = ("numbers", "a tensor in place of a float that changes") if is_known else ("shapes", "pad batches to a few shapes")
             raise Error("unsupported", name, f"are new for the {MOST_SHAPES + 1}th time, and there is a plan for each", hint)
-        evaluating = [(key, each) for key, each in every if each.plan is None]
+        evaluating = [(key, each) for key, each in every if not each.trains]
         if len(evaluating) == MOST_SHAPES:
             key, oldest = evaluating[0]
             self.compiled[key].remove(oldest)

@@ -131,7 +131,10 @@ class Compiled:
         backend.has_breaks |= getattr(getattr(module, "compile_subgraph_reason", None), "graph_break", False)
         self.backend = backend
         self.numbers = numbers or Numbers()
-        self.plan: RegionPlan | None = None
+        self.plan: RegionPlan | None = None  # none of what only evaluates
+        self.is_of_step = torch.is_grad_enabled()
+        self.trains = False  # whether it has a backward part
+        self.has_run = False  # without one: in this step
         self.share = self.planned_share = share
         self.forward: Program | None = None
         self.backward: Program | None = None
@@ -156,7 +159,7 @@ class Compiled:
         backend.parts.append(self)
 
     def __call__(self, args: Sequence[Any]) -> Any:
-        if self.plan is not None:
+        if self.trains:
             self._check_grads(args)
         return self.run(*args)
 
@@ -173,7 +176,8 @@ class Compiled:
     def make_sure(self) -> None:
         """While a backward part runs. A step that is given up (a loss that is not finite) looks like one whose backward part is to come."""
         assert self.plan is not None
-        self.is_sure = self.is_sure or (self.plan.has_learned and self.is_pending())
+        self.is_sure = self.is_sure or (self.plan.has_learned and self.is_open())
+        self.has_run = False
 
     def forget(self) -> None:
         assert self.plan is not None
@@ -188,6 +192,17 @@ class Compiled:
     def is_pending(self) -> bool:
         """Whether a backward part is to come; not where nobody has anything of its forward part any more."""
         return bool(self.handed())
+
+    def lies_there(self) -> list[list[Held]]:
+        """What other graphs run beside, by call. Without a backward part, what it makes lies there as a batch does."""
+        if self.trains:
+            return self.leaves
+        first, *more = self.leaves or [[]]
+        return [first + self.results, *more]
+
+    def is_open(self) -> bool:
+        """Whether it has run in this step, as far as its backward part is to come; where it has none, until one of another graph runs."""
+        return self.has_run or self.is_pending()
 
     def held_results(self) -> dict[int, int]:
         """By storage: results that are still there, numbers aside."""
@@ -204,7 +219,7 @@ class Compiled:
             return self.plan.learned
         if self.share is not None:
             return self.share
-        waiting, results = self.backend.waiting(args), self.backend.held_results(args)
+        waiting, results = self.backend.waiting(args), self.backend.held_results(args, self)
         if any(key not in results and count > ONE_NUMBER for key, count in waiting.items()) or self._needed_beside(sum(results.values())) <= self.backend.memory:
             return None
         return replace(self.plan.known_allowance, waiting_bytes=sum(results.values()))
@@ -228,27 +243,30 @@ class Compiled:
                 return compiler(module, given)
 
     def _partition(self, module: GraphModule, joint_inputs: Any, *, num_fwd_outputs: int, **more: Any) -> tuple[GraphModule, GraphModule]:
-        assert self._args is not None
-        backend = self.backend
-        self.device = device = device_of(self._args)
-        joint = joint_of(module, num_fwd_outputs, backend.prices(device), backend.count)
-        if not joint.of_tangents - set(joint.tangents):
-            from torch._functorch.partitioners import default_partition
-
-            return default_partition(module, joint_inputs, num_fwd_outputs=num_fwd_outputs, **more)
-        warn_of_what_is_not_seen(backend, joint, self._args)
-        allowance = self.allowance()
-        self.plan = plan_region(backend, joint, self._args, device, allowance, hands_least=backend.is_learning and self.share is None)
-        report = self.plan.report
-        forward, backward, saved = split(module, joint, report["schedule"], report["boundary_step"], report["crossing"])
+        self.trains = True
+        joint = self._joint(module, num_fwd_outputs)
+        warn_of_what_is_not_seen(self.backend, joint, self._args or ())
+        forward, backward, saved = self._planned(module, joint)
         self.counted = {node.name for node in saved if joint.base_of(joint.names[node][0]) not in joint.resident}
         results = {joint.base_of(name) for node in joint.forward_outputs if isinstance(node, Node) for name in joint.names[node]}
         self.let_go = {node.name for node in saved if node.name in self.counted and joint.base_of(joint.names[node][0]) not in results}
-        self.num_results = num_fwd_outputs
-        self.made_results = [i for i, node in enumerate(joint.forward_outputs) if isinstance(node, Node) and any(joint.base_of(name) not in joint.resident for name in joint.names[node])]
         self._note_saved_inputs(joint, {node.name for node in saved})
         self.saved_places = [num_fwd_outputs + i for i, node in enumerate(saved) if node.name in self.counted]
         return forward, backward
+
+    def _joint(self, module: GraphModule, num_forward_outputs: int) -> Joint:
+        assert self._args is not None
+        self.device = device_of(self._args)
+        return joint_of(module, num_forward_outputs, self.backend.prices(self.device), self.backend.count)
+
+    def _planned(self, module: GraphModule, joint: Joint) -> tuple[GraphModule, GraphModule, list[Node]]:
+        assert self._args is not None
+        allowance = self.allowance()
+        self.plan = plan_region(self.backend, joint, self._args, self.device, allowance, hands_least=self.backend.is_learning and self.share is None)
+        self.num_results = len(joint.forward_outputs)
+        self.made_results = [i for i, node in enumerate(joint.forward_outputs) if isinstance(node, Node) and any(joint.base_of(name) not in joint.resident for name in joint.names[node])]
+        report = self.plan.report
+        return split(module, joint, report["schedule"], report["boundary_step"], report["crossing"])
 
     def _note_saved_inputs(self, joint: Joint, saved: set[str]) -> None:
         """`saved`: names of what crosses."""
@@ -257,14 +275,18 @@ class Compiled:
 
     def _compile_forward(self, module: GraphModule, _: Any) -> Any:
         self.forward = Program(module)
-        return boxed(self._run_forward if self.plan is not None else self.forward)
+        return boxed(self._run_forward)
 
     def _compile_backward(self, module: GraphModule, _: Any) -> Any:
         self.backward = Program(module)
-        return boxed(self._run_backward if self.plan is not None else self.backward)
+        return boxed(self._run_backward)
 
     def _compile_inference(self, module: GraphModule, _: Any) -> Any:
-        return boxed(Program(module))
+        """What computes no gradient: it only evaluates, or has what other graphs of a step read (a frozen encoder), and is planned beside them."""
+        if not self.is_of_step:
+            return boxed(Program(module))
+        self.forward = Program(self._planned(module, self._joint(module, num_outputs(module)))[0])
+        return boxed(self._run_forward)
 
     # --- while it runs
 
@@ -283,7 +305,7 @@ class Compiled:
     def _check_room(self, args: Sequence[Any]) -> None:
         """Before the forward part: beside what earlier ones keep."""
         assert self.plan is not None
-        waiting = sum((self.backend.waiting(args) | self.backend.held_results(args)).values())
+        waiting = sum((self.backend.waiting(args) | self.backend.held_results(args, self)).values())
         needed = self._needed_beside(waiting)
         if needed > self.backend.memory:
             hint = "call backward first, or let go of the earlier result"
@@ -340,11 +362,14 @@ class Compiled:
         """What the forward part has handed to the backward part, and made for who called."""
         self.saved += saved
         self.results = [held(each) for each in made]
-        self.pending.append(saved + self.results)
+        if self.trains:
+            self.pending.append(saved + self.results)
+        else:
+            self.has_run = True
         if self.backend.graphs == "one":
             self.returned += self.results
         else:
-            self.backend.order.append(self)
+            self.backend.note(self)
 
     def _run_backward(self, args: list[Any]) -> Any:
         assert self.plan is not None and self.backward is not None
@@ -381,6 +406,10 @@ class Compiled:
             raise DoesNotFit("out_of_budget", "memory", f"{shown(self.backend.memory)} does not hold a backward part with retain_graph=True, which may take {shown(needed)}",
                              f"call backward once, or {self._room_for_retained()}")
         return bool(kept)
+
+
+def num_outputs(module: GraphModule) -> int:
+    return len(torch.utils._pytree.tree_leaves(module.graph.output_node().args[0], is_leaf=lambda each: each is None))
 
 
 def boxed(run: Callable[[list[Any]], Any]) -> Any:

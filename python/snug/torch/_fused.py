@@ -12,6 +12,7 @@ import hashlib
 import json
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -23,9 +24,9 @@ from torch.fx import GraphModule, Node
 from .. import version
 from .._errors import DoesNotFit, Error
 from ._candidates import Candidates, Parts
-from ._compiled import Compiled, Held, boxed, device_of, held, nothing_donated, there
-from ._joint import Joint, Price, draws, list_forward_part
-from ._lowered import Reader, generate, guarded, seen_by
+from ._compiled import Compiled, Held, boxed, device_of, held, nothing_donated, num_outputs, there
+from ._joint import NO_BACKWARD_PART, Joint, Price, draws, list_forward_part, no_backward_part
+from ._lowered import Part, Reader, generate, guarded, seen_by
 from ._marks import make_again
 from ._measure import growth
 from ._memory import shown
@@ -160,9 +161,7 @@ class Fused(Compiled):
         own = copied(module)
         joint = fused_joint(own, num_fwd_outputs, prices)
         parts = min_cut_rematerialization_partition(module, joint_inputs, num_fwd_outputs=num_fwd_outputs, **more)
-        if not joint.of_tangents - set(joint.tangents):
-            return parts
-
+        self.trains = True
         warn_of_what_is_not_seen(backend, joint, self._args)
         self.candidates = candidates = Candidates(backend, own, joint, self._args, self.device, self.allowance())
         self.lowered = candidates.plans
@@ -194,7 +193,13 @@ class Fused(Compiled):
 
     def _inner(self, module: GraphModule, inputs: Sequence[Any], **words: Any) -> Any:
         if self.plan is None:
-            return compile_fx_inner(module, inputs, **words)
+            if self.is_of_step:
+                self._plan_without_backward(module, inputs)
+            code = compile_fx_inner(module, inputs, **words)
+            if not self.is_of_step:
+                return code
+            self.forward = code  # type: ignore[assignment]
+            return boxed(self._run_forward)
         with self._in_order():
             if self.reader is not None:
                 code = self._compile_and_read(module, inputs, self.reader, **words)
@@ -206,6 +211,25 @@ class Fused(Compiled):
             return boxed(self._run_backward)
         self.forward = code  # type: ignore[assignment]
         return boxed(self._run_forward)
+
+    def _plan_without_backward(self, module: GraphModule, inputs: Sequence[Any]) -> None:
+        """Of a graph that other graphs of the step read: it is as Inductor makes it, or runs op by op."""
+        assert self._args is not None
+        self.device = device_of(self._args)
+        self.num_results = num_outputs(module)
+        prices = self.backend.prices(self.device)
+        own = copied(module)
+        joint = fused_joint(own, self.num_results, prices)
+        candidates = Candidates(self.backend, own, joint, self._args, self.device, self.allowance())
+        self.lowered = candidates.plans
+        reader = candidates.reader()
+        given = copied(module)
+        reader.read(generate(given, inputs, False), given)
+        plan = candidates.pytorchs([*reader.parts, Part([0])])
+        prices.save()
+        if not candidates.fits(plan):
+            raise _NoneFits(plan.peak_bytes)
+        self.plan = replace(plan, problem=_as_one_op(reader.parts[0]))
 
     def _in_order(self) -> contextlib.AbstractContextManager[None]:
         return inductor_config.patch(reorder_for_peak_memory=False) if self.keeps_order else contextlib.nullcontext()  # type: ignore[no-any-return]
@@ -247,7 +271,7 @@ class Fused(Compiled):
         handed_on = self._kept_inputs(args)
         self._note_inputs(args)
         resident = {each.untyped_storage()._cdata for each in args if isinstance(each, torch.Tensor)}
-        if self.plan.measured_backward_bytes is None and _can_measure():
+        if (self.plan.measured_backward_bytes is None if self.trains else self.plan.measured_forward_bytes is None) and _can_measure():
             with growth(self.device) as grown:
                 results = self.forward(args)
             self.plan.measure_forward(grown.peak_bytes)
@@ -282,6 +306,14 @@ class Fused(Compiled):
         gradients = self.backward(args)
         self._check_retained(crossed, gradients)
         return gradients
+
+
+def _as_one_op(part: Part) -> dict[str, Any]:
+    """The problem of a graph that has one partition, which others of its step run beside."""
+    results = {str(key): count for key, count in filter(None, part.outputs)}
+    storages = [{"id": name, "bytes": count} for name, count in {**results, NO_BACKWARD_PART: 0, "graph": 0}.items()]
+    op = {"id": "graph", "phase": "forward", "cost": part.milliseconds, "inputs": [], "outputs": ["graph", *results], "scratch_bytes": part.peak - sum(results.values()), "recompute": False}
+    return {"storages": storages, "resident": [], "keep": list(results), "boundary": {"forward_outputs": list(results)}, "ops": [op, no_backward_part()]}
 
 
 class _IsPlanned(Exception):

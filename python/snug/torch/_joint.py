@@ -31,7 +31,13 @@ class Price(NamedTuple):
 
 NUMBER_HINT = ("leave out .item(): what is another number at each call had better be a tensor; where a library takes one (torch.arange of a tensor), "
                'torch.compiler.disable around its function, and graphs="several"')
+#: An op of a graph that has no backward part, where one begins: a problem has both.
+NO_BACKWARD_PART = "no backward part"
 HOST_NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool, int, float, bool)
+
+
+def no_backward_part() -> dict[str, Any]:
+    return {"id": NO_BACKWARD_PART, "phase": "backward", "cost": 0, "inputs": [], "outputs": [NO_BACKWARD_PART], "recompute": False}
 
 
 def refuse(node: Node, why: str, hint: str = "") -> Error:
@@ -178,6 +184,9 @@ class Joint:
             elif node.op != "output":
                 self._add_op(node)
         self._add_tangents()
+        if not self.is_plain and all(op["phase"] == "forward" for op in self.ops):
+            self.storages[NO_BACKWARD_PART] = {"bytes": 0}
+            self.ops.append(no_backward_part())
         returned = torch.utils._pytree.tree_leaves(next(node for node in graph.nodes if node.op == "output").args[0])
         self.forward_outputs = returned[:num_forward_outputs]  # a number of a shape, say, is no node
         self.gradients = [each if isinstance(each, Node) else None for each in returned[num_forward_outputs:]]

@@ -54,8 +54,8 @@ class _Generated(BaseException):
     """The program is there. No Exception, which debugging aids of Inductor's would take for a failure."""
 
 
-def generate(module: GraphModule, inputs: Sequence[Any], is_backward: bool) -> GraphLowering:
-    """The lowered graph, with the lines of its program."""
+def generate(module: GraphModule, inputs: Sequence[Any], is_backward: bool) -> GraphLowering | None:
+    """The lowered graph, with the lines of its program. None where it has no op: Inductor makes no program then."""
     found: list[GraphLowering] = []
 
     def stop(_: str) -> None:
@@ -68,7 +68,7 @@ def generate(module: GraphModule, inputs: Sequence[Any], is_backward: bool) -> G
             compile_fx.compile_fx_inner(module, inputs, static_input_idxs=(), cudagraphs=BoxedBool(False), is_backward=is_backward, graph_id=0, boxed_forward_device_index=None)
         except _Generated:
             pass
-    return found[0]
+    return next(iter(found), None)
 
 
 @dataclass
@@ -244,6 +244,15 @@ def live(graph: GraphLowering, inputs: dict[str, Storage], held: Sequence[Storag
     return part
 
 
+def _hand_on(module: GraphModule, inputs: dict[str, Storage], held: Sequence[Storage]) -> Part:
+    """Of a graph without an op, whose results are inputs."""
+    results = module.graph.output_node().args[0]
+    part = Part([sum(dict([*held, *inputs.values()]).values())])
+    part.outputs = [inputs.get(each.name) if isinstance(each, Node) else None for each in results]
+    part.strides = [each.meta["val"].stride() if isinstance(each, Node) else None for each in results]
+    return part
+
+
 @contextlib.contextmanager
 def seen_by(read: Callable[[GraphLowering], None]) -> Iterator[None]:
     """`read` is called with what Inductor compiles, before its kernels are; a BaseException of it ends the compilation."""
@@ -267,8 +276,8 @@ class Reader:
         self._handed: list[Storage | None] = []
         self.parts: list[Part] = []
 
-    def read(self, graph: GraphLowering, module: GraphModule) -> Part:
-        """`module`: what `graph` was lowered from."""
+    def read(self, graph: GraphLowering | None, module: GraphModule) -> Part:
+        """`graph`: what `generate` makes of `module`."""
         given: dict[str, Storage] = {}
         held: list[Storage] = []
         if self.parts:
@@ -276,9 +285,12 @@ class Reader:
             names = [node.name for node in module.graph.find_nodes(op="placeholder")]
             given = {name: storage for name, storage in zip(names, saved) if storage is not None}
             held = [each for each in results if each is not None]
-        with V.set_graph_handler(graph):
-            part = live(graph, given, held, self._prices)
-            part.milliseconds = milliseconds(graph, lambda kernel: _cost(kernel, self._prices), self._prices.bytes_per_ms(), self._prices.device.type)
+        if graph is None:
+            part = _hand_on(module, given, held)
+        else:
+            with V.set_graph_handler(graph):
+                part = live(graph, given, held, self._prices)
+                part.milliseconds = milliseconds(graph, lambda kernel: _cost(kernel, self._prices), self._prices.bytes_per_ms(), self._prices.device.type)
         self.parts.append(part)
         self._handed = [_of_forward(each) for each in part.outputs]
         return part

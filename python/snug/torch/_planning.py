@@ -204,7 +204,7 @@ def _under_inductor(backend: Backend, prices: int, module: Any, args: Sequence[A
         planned = Planned(backend, module, args, prices)
     except DoesNotFit as error:
         return Outlook(device_of(args), [], refusal=error)
-    if planned.plan is None:
+    if planned.plan is None or not planned.trains:
         return None
     rows = _cheapest([(each.peak_bytes, each.milliseconds, each.overhead) for each in (*planned.lowered, planned.plan)])
     own = next((each for each in planned.lowered if not each.report["schedule"]), None)

@@ -12,7 +12,7 @@ import torch
 
 from .. import solve
 from .._errors import DoesNotFit, Error
-from ._joint import Joint
+from ._joint import NO_BACKWARD_PART, Joint
 from ._memory import shown, shown_apart
 from ._ranks import with_prices_of_first_rank
 from ._resident import Resident, count_resident, hooks_of
@@ -106,6 +106,11 @@ class RegionPlan:
         return self.report["cost"]
 
     @property
+    def has_backward_part(self) -> bool:
+        """A frozen part of a step has none."""
+        return bool(self.problem["ops"][-1]["id"] != NO_BACKWARD_PART)
+
+    @property
     def runs_again(self) -> int:
         """Ops that run more than once, views aside, by how often they do."""
         free = {op["id"] for op in self.problem["ops"] if op["cost"] == 0}
@@ -165,8 +170,9 @@ class RegionPlan:
         if self.mode == "inductor":
             rows.append(("Inductor", "", f"compiles {'a partition of the planner' if self.report['schedule'] else 'PyTorch'}'s, of {self.rounds} lowered"))
         if self.measured_forward_bytes is not None:
-            backward = "not run yet" if self.measured_backward_bytes is None else shown(self.measured_backward_bytes)
-            rows.append(("measured", "", f"forward {shown(self.measured_forward_bytes)}, backward {backward} ({'allocator' if self.mode == 'inductor' else 'storages'})"))
+            backward = NO_BACKWARD_PART if not self.has_backward_part else "not run yet" if self.measured_backward_bytes is None else shown(self.measured_backward_bytes)
+            backward = backward if backward == NO_BACKWARD_PART else f"backward {backward}"
+            rows.append(("measured", "", f"forward {shown(self.measured_forward_bytes)}, {backward} ({'allocator' if self.mode == 'inductor' else 'storages'})"))
         return "\n".join(f"{name:<13}{value:>12}  {more}".rstrip() for name, value, more in rows)
 
 

@@ -65,9 +65,11 @@ class _Range:
 
 def _range_of(plan: RegionPlan, effort: str, inputs_of_others: int, waiting_gradients: int) -> _Range:
     problem = with_bases(plan.problem, 0, 0, Allowance(), 0)
+    results = _bytes(problem, problem["boundary"]["forward_outputs"])
+    if not plan.has_backward_part:  # its results lie beside the others as a batch does
+        return _Range(0, 0, results, plan.kept_input_bytes, plan.result_input_bytes or 0, inputs_of_others, waiting_gradients)
     few = _bytes(problem, smallest_report(problem, effort)["crossing"])
     all_of_it = _bytes(problem, solve.remat(problem, memory=2**62, effort="fast")["crossing"])
-    results = _bytes(problem, problem["boundary"]["forward_outputs"])
     few = min(few, all_of_it, least_handed(problem, effort))
     return _Range(few, all_of_it, results, plan.kept_input_bytes, plan.result_input_bytes or 0, inputs_of_others, waiting_gradients)
 

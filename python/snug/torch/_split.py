@@ -10,7 +10,7 @@ import torch
 from torch.fx import Graph, GraphModule, Node
 
 from .._errors import Error
-from ._joint import Joint
+from ._joint import NO_BACKWARD_PART, Joint
 
 
 class _Part:
@@ -103,8 +103,11 @@ def split(module: GraphModule, joint: Joint, schedule: Sequence[str], boundary_s
     Inputs of the second are what is saved (tensors with a version check, then those without), then the tangents. `views_again`: views of the graph's inputs are
     made in both parts.
     """
-    steps = [step for step in schedule if joint.nodes[step].op != "placeholder"]
-    first = sum(joint.nodes[step].op != "placeholder" for step in schedule[:boundary_step])
+    def is_run(step: str) -> bool:
+        return step != NO_BACKWARD_PART and joint.nodes[step].op != "placeholder"
+
+    steps = list(filter(is_run, schedule))
+    first = sum(map(is_run, schedule[:boundary_step]))
     if views_again:
         steps[first:] = _with_views_of_inputs(joint, steps[first:])
     saved = _saved(joint, _read_ahead(joint, steps[first:]), crossing)
