@@ -18,7 +18,6 @@ LAST_ERROR = -1
 
 _numbers = itertools.count(1)
 _raised: dict[int, BaseException] = {}
-_here = threading.local()
 
 
 def failed(error: BaseException) -> int:
@@ -44,24 +43,57 @@ def begin() -> None:
 _SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGALRM", "SIGVTALRM", "SIGPROF", "SIGUSR1", "SIGUSR2")]
 
 
-def _hold(number: int, _frame: Any) -> None:
-    _here.held.append(number)
+class _Holding:
+    """In a handler's place. Where nothing is held it is that handler, so one that is left in place by an exception at the wrong moment does no harm."""
+
+    def __init__(self, handler: Callable[..., Any]) -> None:
+        self.handler = handler
+
+    def __call__(self, number: int, frame: Any) -> Any:
+        if _here.is_held:
+            _here.held.append(number)
+        else:
+            self.handler(number, frame)
 
 
-def _hold_all() -> dict[int, Callable[..., Any]]:
-    """The handlers in whose place signals are held."""
-    _here.held = []
-    handlers = {number: handler for number in _SIGNALS if callable(handler := signal.getsignal(number)) and handler is not _hold}
-    for number in handlers:
-        signal.signal(number, _hold)
-    return handlers
+class _Here(threading.local):
+    """Of a thread; of signals, the main thread's counts."""
+
+    def __init__(self) -> None:
+        self.cause: BaseException | None = None
+        self.is_held = False  # whether signals wait
+        self.held: list[int] = []  # those that do
+        self.outer: list[bool] = []  # of is_held, outside of each `interruptible`
 
 
-def _hand_out(handlers: dict[int, Callable[..., Any]]) -> None:
-    """Signals are the handlers' again, also what was held."""
-    for number, handler in handlers.items():
-        signal.signal(number, handler)
-    _raise_each(_here.held)
+_here = _Here()
+
+
+def _take_places() -> None:
+    for number in _SIGNALS:
+        handler = signal.getsignal(number)
+        if callable(handler) and not isinstance(handler, _Holding):
+            signal.signal(number, _Holding(handler))
+
+
+def _put_back() -> None:
+    for number in _SIGNALS:
+        handler = signal.getsignal(number)
+        if isinstance(handler, _Holding):
+            signal.signal(number, handler.handler)
+
+
+def _give_back() -> None:
+    """Signals are the handlers' again, also those that waited. Until all are, they wait: a handler that is called before may raise, and the rest would never be."""
+    try:
+        try:
+            _put_back()
+        except BaseException:  # of one that is back
+            _put_back()
+            raise
+    finally:
+        _here.is_held = False
+        _raise_each(_here.held)
 
 
 def _raise_each(held: list[int]) -> None:
@@ -77,17 +109,16 @@ def heard(function: Callable[..., Any], *arguments: Any) -> Any:
     """What a function of the library gives that calls Python's. Of a signal that came meanwhile (Ctrl-C, an alarm) Python hears
     where the first of those begins, before any `try` in it, and ctypes loses what a handler raises there: so it is held until one
     is `interruptible`, or to the end. Signals are the main thread's."""
-    outer = getattr(_here, "handlers", None)
     if threading.current_thread() is not threading.main_thread():
         return _beside(function, *arguments)
-    if outer:
+    if _here.is_held:
         return function(*arguments)
-    _here.handlers = _hold_all()
     try:
+        _here.is_held = True
+        _take_places()
         return function(*arguments)
     finally:
-        handlers, _here.handlers = _here.handlers, outer
-        _hand_out(handlers)
+        _give_back()
 
 
 # Python ends daemon threads where they next call it, by unwinding their stack: of one that the library has called from, that is the
@@ -137,18 +168,19 @@ class _Interruptible:
 
     def __enter__(self) -> None:
         _raise_at_the_end()
-        handlers = getattr(_here, "handlers", None)
-        if handlers is not None:
-            _here.handlers = {}  # none is held
-            try:
-                _hand_out(handlers)
-            except BaseException:
-                self.__exit__()
-                raise
+        _here.outer.append(_here.is_held)
+        if not _here.is_held:
+            return
+        try:
+            _give_back()
+        except BaseException:
+            self.__exit__()
+            raise
 
     def __exit__(self, *_error: Any) -> None:
-        if getattr(_here, "handlers", None) is not None:
-            _here.handlers = _hold_all()  # what is called may have set others
+        _here.is_held = _here.outer.pop()
+        if _here.is_held:
+            _take_places()  # what was called may have set others
 
 
 interruptible = _Interruptible()
@@ -157,7 +189,7 @@ interruptible = _Interruptible()
 def raise_held() -> None:
     """In place of that where nothing is called that takes time."""
     _raise_at_the_end()
-    if getattr(_here, "held", None):
+    if _here.held:
         with interruptible:
             pass
 
@@ -170,6 +202,5 @@ def raise_error(fields: dict[str, Any]) -> None:
     """Raises what an answer's "error" says."""
     if fields["code"] == "callback":
         raise _raised.pop(fields["answer"])
-    cause = getattr(_here, "cause", None)
-    _here.cause = None
+    cause, _here.cause = _here.cause, None
     raise error_of(fields) from cause
