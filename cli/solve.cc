@@ -3,6 +3,7 @@
 #include "solve.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <iostream>
 
 #include "common.h"
@@ -34,6 +35,13 @@ void print_solve_help(std::ostream& out) {
 }
 
 }  // namespace
+
+void check_output(const std::string& problem, const std::string& output) {
+  std::error_code none;
+  if (output.empty() || !std::filesystem::equivalent(problem, output, none)) return;
+  throw Error(ErrorCode::bad_config, "--output", "is the problem's own file, " + problem,
+              "give another file for the result");
+}
 
 int solve_verb(const std::vector<std::string>& words) {
   if (words.empty() || words[0] == "-h" || words[0] == "--help") {

@@ -31,6 +31,7 @@ int solve_placement_verb(const std::vector<std::string>& words) {
       ->capture_default_str();
   app.add_flag("--json", is_json, "Print one JSON object and nothing else");
   if (!parse_words(app, words)) return kDone;
+  check_output(request.name, output);
   request.max_nodes = parse_max_nodes(max_nodes);
   if (!capacity.empty()) request.capacity = parse_capacity(capacity);
   request.cancel = interrupt_flag();

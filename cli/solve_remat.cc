@@ -53,6 +53,7 @@ int solve_remat_verb(const std::vector<std::string>& words) {
                 is_curve ? "has no meaning beside --curve" : "is missing",
                 "give --budget BYTES|FRACTION or --curve");
   }
+  check_output(request.file, output);
   request.effort = parse_effort(effort);
   request.may_reorder = order == "free";
   request.cancel = interrupt_flag();

@@ -304,8 +304,9 @@ class Session {
   explicit Session(const SessionPlan& plan);
   /// Goes on where save() was called, to the same bits: weights, optimizer states and counts. The
   /// micro-batch stays; memory, threads and recompute may differ, options that decide the result
-  /// and the weights' names and shapes may not: Error{bad_config} names them. What the network's
-  /// function computes is the caller's to keep: a changed dropout rate, say, is not noticed.
+  /// and the weights' names and shapes may not: Error{bad_config} names them. So it is with what
+  /// the network's function computes (a changed dropout rate, say). With only_evaluation a session
+  /// that trained is opened for evaluate and predict, in less.
   [[nodiscard]] static Session resume(const Network& network, const std::string& folder,
                                       const SessionOptions& options = {});
   /// A session that was moved from may be destroyed or assigned to, and nothing else.
@@ -339,8 +340,10 @@ class Session {
   /// are not finite, unless a dynamic loss_scale has room to fall (StepResult::is_skipped): the
   /// weights are then lost as well, go back to what you saved.
   StepResult step(const RowSource& batch, const StepOptions& options = {});
-  /// The gradients of the mean loss of at most batch_rows rows; changes nothing. For sessions with
-  /// SessionOptions::only_gradients.
+  /// The gradients of the mean loss of at most batch_rows rows. For sessions with
+  /// SessionOptions::only_gradients. Throws Error{numeric} where the loss or a gradient is not
+  /// finite; a dynamic loss_scale falls until gradients are, and grows as that of updates does.
+  /// Nothing else changes.
   GradientResult gradients(const RowSource& batch);
   /// The loss over all rows, and their outputs, in order. Any number of rows; they run in pieces of
   /// plan().micro_batch, in the program of their length, so rows of several lengths are cheapest

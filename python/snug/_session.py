@@ -229,7 +229,8 @@ class Session:
 
     @classmethod
     def resume(cls, network: Network, folder: str | os.PathLike[str], **options: Unpack[Options]) -> Session:
-        """Goes on where save() was called, to the same bits. Options that decide the result may not differ."""
+        """Goes on where save() was called, to the same bits. Options that decide the result may not differ. With only_evaluation=True, to evaluate and
+        predict, in fewer bytes."""
         given = Given(network, options)
         return cls._of(make(network._handle, "resume", {**given.call_options, **options_of({".folder": folder})}, given.data, given.kept))
 
@@ -308,7 +309,7 @@ class Session:
                           float(found["loss_scale"]), found["is_skipped"])
 
     def gradients(self, rows: Mapping[str, Any] | RowSource, *, length: Lengths | None = None) -> GradientResult:
-        """The gradients of the mean loss; for sessions with only_gradients=True."""
+        """The gradients of the mean loss; for sessions with only_gradients=True. What is not finite is an error; a dynamic loss_scale falls until gradients are."""
         of: dict[str, Any] = {}
         found = self._with_rows("gradients", rows, length, {}, sink_of(lambda _first, arrays: of.update(arrays)))
         return GradientResult(float(found["loss"]), of)
@@ -337,7 +338,8 @@ class Session:
             return do(self._handle, verb, options, data)
         except Error as error:
             if error.code == "numeric" and (found := not_finite_in(rows)):
-                raise Error("numeric", error.where, f"{error.message}; of the rows {found}", "leave such rows out, and go back to what you saved") from None
+                moved = ", and go back to what you saved" if "go back" in error.hint else ""
+                raise Error("numeric", error.where, f"{error.message}; of the rows {found}", f"leave such rows out{moved}") from None
             raise
 
     # Tensors.

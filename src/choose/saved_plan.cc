@@ -66,11 +66,11 @@ plan::Plan SavedPlan::at(const std::string& kind, const Lengths& length,
     throw Error(ErrorCode::bad_data, file,
                 "this plan is not for this run: " + kind + " at length " + to_string(length) +
                     ": " + violations.front(),
-                "plan again with the same keys and --save-plan");
+                "plan again with the same options, and save that plan");
   }
   throw Error(ErrorCode::bad_data, file,
               "this plan has no " + kind + " program for length " + to_string(length),
-              "plan again with the same data and --save-plan");
+              "plan again with the same data, and save that plan");
 }
 
 SavedPlan read_saved_plan(const std::string& file) {
@@ -96,7 +96,7 @@ SavedPlan read_saved_plan(const std::string& file) {
   } catch (const Error& error) {
     if (error.code() != ErrorCode::bad_data) throw;
     throw Error(ErrorCode::bad_data, file, "not a saved plan: " + error.message(),
-                "`snug plan ... --save-plan FILE` writes one");
+                "`snug plan ... --save-plan FILE` writes one, or SessionPlan::save");
   }
   if (saved.micro_batch < 1)
     throw Error(ErrorCode::bad_data, file, "micro_batch must be at least 1");

@@ -32,7 +32,8 @@ int64_t status_bytes(std::string_view field) {
 }  // namespace
 
 int64_t resolve_memory(const MemorySpec& spec, const std::string& root) {
-  if (spec.kind == MemorySpec::Kind::bytes) return spec.bytes / kPageBytes * kPageBytes;
+  if (spec.kind == MemorySpec::Kind::bytes)  // what is less than a page holds nothing
+    return spec.bytes < kPageBytes ? spec.bytes : spec.bytes / kPageBytes * kPageBytes;
   const MemoryLimit limit = machine_memory(root);
   int64_t bytes = limit.bytes;
   if (spec.kind == MemorySpec::Kind::all_but) bytes -= std::min(spec.bytes, bytes);

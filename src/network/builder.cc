@@ -29,12 +29,21 @@ namespace {
               hint);
 }
 
-void check_rule(const NetworkBuilder& builder, const std::string& name, const InitRule& rule) {
-  const bool is_finite = std::isfinite(rule.deviation) && std::isfinite(rule.constant) &&
-                         std::isfinite(rule.bound) && std::isfinite(rule.cutoff);
+void check_rule(const NetworkBuilder& builder, const std::string& name, const InitRule& rule,
+                const Shape& shape) {
+  const auto in_f32 = [](double number) { return std::isfinite(static_cast<float>(number)); };
+  const bool is_finite =
+      in_f32(rule.deviation) && in_f32(rule.constant) && in_f32(rule.bound) && in_f32(rule.cutoff);
   if (!is_finite || rule.deviation < 0 || rule.bound < 0 || rule.cutoff < 0)
     fail(builder, "'" + name + "' has no initial value",
-         "give a rule of finite numbers: a deviation, bound and cutoff of 0 or more");
+         "give a rule of finite numbers, within 3.4e38 of 0: a deviation, bound and cutoff of 0 or "
+         "more");
+  const int64_t rows = shape.empty() ? 0 : shape[0];
+  if (rule.zero_row >= rows || rule.zero_row < -1)
+    fail(builder,
+         "'" + name + "' of " + to_string(shape) + " has no row " + std::to_string(rule.zero_row) +
+             " to begin with zeros",
+         "give a zero_row within its first axis, or -1 for none");
 }
 
 // Indices of kernels are of 31 bits.
@@ -107,6 +116,9 @@ void network::check_name(const NetworkBuilder& builder, const std::string& name)
     if (is_or_begins(word))
       fail(builder, "the name '" + name + "' is taken by training itself", "choose another name");
   }
+  if (name == "__metadata__")
+    fail(builder, "the name '" + name + "' is that of notes in a file of weights",
+         "choose another name");
   for (const std::string prefix : {compile::kGradientPrefix, compile::kKeptBufferPrefix}) {
     if (name.starts_with(prefix))
       fail(builder, "names do not begin with '" + prefix + "': '" + name + "'",
@@ -216,7 +228,7 @@ Tensor NetworkBuilder::parameter(const std::string& name, const Shape& shape,
   const std::string full = nn::scoped(state_.graph, name);
   check_name(*this, full);
   check_sizes(*this, full, shape);
-  check_rule(*this, full, init);
+  check_rule(*this, full, init, shape);
   network::record_rule(*this, full, init);
   return tensor_in(*this, state_.graph.parameter(full, {DType::f32, shape}));
 }
@@ -226,7 +238,7 @@ Tensor NetworkBuilder::buffer(const std::string& name, const Shape& shape, const
   const std::string full = nn::scoped(state_.graph, name);
   check_name(*this, full);
   check_sizes(*this, full, shape);
-  check_rule(*this, full, init);
+  check_rule(*this, full, init, shape);
   network::record_rule(*this, full, init);
   return tensor_in(*this, state_.graph.buffer(full, {DType::f32, shape}));
 }

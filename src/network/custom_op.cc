@@ -72,7 +72,10 @@ std::vector<ValueId> gradient_of(const CustomOp& op, const VjpArgs& args) {
   };
   const std::vector<Tensor> inputs = tensors(args.node.inputs);
   const std::vector<Tensor> outputs = tensors(args.node.outputs);
-  const std::vector<Tensor> dy = tensors(args.dy);
+  std::vector<Tensor> dy = tensors(args.dy);
+  for (size_t i = 0; i < dy.size(); ++i) {
+    if (!is_floating(outputs[i].type().dtype)) dy[i] = {};  // nothing flows back through one
+  }
   const std::vector<Tensor> found = op.gradient({.builder = builder,
                                                  .inputs = inputs,
                                                  .outputs = outputs,
@@ -82,7 +85,7 @@ std::vector<ValueId> gradient_of(const CustomOp& op, const VjpArgs& args) {
     throw Error(ErrorCode::invalid_graph, op.name,
                 "its gradient gives " + std::to_string(found.size()) + " tensors for " +
                     std::to_string(inputs.size()) + " inputs",
-                "give one an input, Tensor() where there is none");
+                "give one an input, none (Tensor(), or None) where nothing flows back");
   std::vector<ValueId> ids;
   for (size_t i = 0; i < found.size(); ++i) {
     if (found[i] && found[i].type() != inputs[i].type())

@@ -118,13 +118,32 @@ struct Probing {
   DrawNumbering draws;
 };
 
+// Parts that the loss does not depend on (a head that is only put out) are no part of training.
+bool has_marks_of(const Graph& graph, ValueId loss) {
+  IdVector<ValueId, char> is_read;
+  is_read.assign(graph.values.size(), 0);
+  is_read[loss] = 1;
+  for (const NodeId id : graph.nodes.ids().backwards()) {
+    const Node& node = graph.node(id);
+    const auto is_needed = [&](ValueId value) { return value != kNone && is_read[value] != 0; };
+    if (std::none_of(node.outputs.begin(), node.outputs.end(), is_needed)) continue;
+    if (!node.parts.empty()) return true;
+    for (const ValueId input : node.inputs) {
+      if (input != kNone) is_read[input] = 1;
+    }
+  }
+  return std::any_of(graph.values.begin(), graph.values.end(),
+                     [](const Value& value) { return value.is_marked; });
+}
+
 Graph probe(const Probing& its, bool training, const Lengths& lengths, NetworkFacts& facts,
             int64_t rows = kProbedRows) {
   const auto& [network, ops, draws] = its;
   GraphBuilder builder(ops, network.name());
   const BuildRequest request{.rows = rows, .lengths = lengths, .training = training};
   try {
-    (void)build_network(network, builder, request, facts);
+    const ValueId loss = build_network(network, builder, request, facts);
+    if (training) facts.has_marks = facts.has_marks && has_marks_of(builder.graph(), loss);
   } catch (const Error& error) {
     if (error.message().find('[') == std::string::npos) throw;
     // Shapes are those of a number of rows that the caller never wrote.

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/finite.h"
 #include "ops/optimizer/optimizers.h"
 #include "session/testing.h"
 #include "snug/error.h"
@@ -361,6 +362,32 @@ TEST(Loss_scale, gradients_alone_are_without_it) {
   const GradientResult scaled = Session(plain(), options).gradients(Data().all());
   EXPECT_EQ(scaled.loss, wanted.loss);
   EXPECT_EQ(scaled.of, wanted.of);
+}
+
+// A caller with an optimizer of their own sees no number that is not finite.
+TEST(Loss_scale, falls_until_gradients_are_finite) {
+  SessionOptions options = options_of("dynamic", kRows / 2);
+  options.weight_decay = 0;
+  options.only_gradients = true;
+  Session session(plain(), options);
+  const GradientResult wanted = session.gradients(Data().all());
+  EXPECT_EQ(session.loss_scale().clean_updates, 1);
+  session.set_loss_scale({.value = 0x1p127});
+  const GradientResult found = session.gradients(with_value(1e4F).all());
+  EXPECT_LT(session.loss_scale().value, 0x1p127);
+  for (const auto& [name, gradient] : found.of) EXPECT_EQ(first_not_finite(gradient), -1) << name;
+  // Nothing is left of the runs before.
+  EXPECT_EQ(session.gradients(Data().all()).of, wanted.of);
+
+  for (const char* scale : {"none", "dynamic", "64"}) {
+    options.loss_scale = scale;
+    Session other(plain(), options);
+    for (const float value : {kNan, kInfinity})
+      EXPECT_NE(refusal([&] { (void)other.gradients(with_value(value).all()); }).find("not finite"),
+                std::string::npos)
+          << scale;
+    EXPECT_EQ(other.gradients(Data().all()).of, wanted.of) << scale;
+  }
 }
 
 // Every gradient is finite, and the scale so large that their squares are not.

@@ -9,6 +9,7 @@
 #include <limits>
 #include <utility>
 
+#include "base/finite.h"
 #include "base/float_mode.h"
 #include "base/numbers.h"
 #include "base/threads.h"
@@ -32,6 +33,11 @@ void check_filled(const std::string& coupling, int64_t rows, int64_t micro_batch
                   " rows do not fill micro-batches of " + std::to_string(micro_batch),
               "give a multiple of " + std::to_string(micro_batch) +
                   " rows; of an epoch leave out the last, smaller batch");
+}
+
+std::string scale_text(const optim::LossScaleRule& rule, double scale) {
+  if (rule.scaling == optim::LossScaling::none) return {};
+  return " at a loss scale of " + fmt::format("{}", scale);
 }
 
 void check_cancelled(const SessionOptions& options) {
@@ -277,24 +283,45 @@ GradientResult Session::gradients(const RowSource& batch) {
     throw Error(ErrorCode::bad_config, "only_gradients",
                 "the session updates its weights and keeps no gradients",
                 "plan it with only_gradients = true");
-  GradientResult result;
   const Impl::Use use(it);
-  it.feed(batch);
-  result.loss = it.gradients();
-  const auto unscale = static_cast<float>(1 / it.loss_scale.value);
-  for (const std::string& weight : it.planned->trained) {
-    const std::string name = compile::kGradientPrefix + weight;
-    std::vector<float>& gradient = result.of[weight];
-    if (!it.engine->has(name)) {  // the loss does not depend on it
-      gradient.assign(static_cast<size_t>(element_count(it.entry(weight).type)), 0.0F);
-      continue;
+  for (;;) {
+    it.feed(batch);
+    GradientResult result;
+    result.loss = it.gradients();
+    if (!std::isfinite(result.loss)) {
+      it.drop_gradients();
+      throw Error(ErrorCode::numeric, "gradients", "not finite: loss " + number_text(result.loss),
+                  "look for rows that are not finite");
     }
-    gradient.resize(static_cast<size_t>(element_count(it.entry(weight).type)));
-    it.engine->read<float>(name, 0, gradient);
-    for (float& each : gradient) each *= unscale;
-    it.engine->fill(name, std::byte{0});  // as before every update
+    const std::string* bad = it.read_gradients(result.of);
+    const optim::LossScaleRule& rule = it.planned->rule.loss_scale;
+    const double scale = it.loss_scale.value;
+    const bool falls = bad != nullptr && optim::may_overflow(rule, it.loss_scale);
+    it.loss_scale = optim::next_scale(rule, it.loss_scale, falls);
+    if (bad == nullptr) return result;
+    if (falls) continue;
+    throw Error(ErrorCode::numeric, "gradients",
+                "not finite: that of '" + *bad + "', at a loss of " + number_text(result.loss) +
+                    scale_text(rule, scale),
+                rule.scaling == optim::LossScaling::constant ? "give a smaller loss_scale"
+                                                             : "look for weights that are large");
   }
-  return result;
+}
+
+const std::string* Session::Impl::read_gradients(std::map<std::string, std::vector<float>>& to) {
+  const auto unscale = static_cast<float>(1 / loss_scale.value);
+  const std::string* bad = nullptr;
+  for (const std::string& weight : planned->trained) {
+    const std::string name = compile::kGradientPrefix + weight;
+    std::vector<float>& gradient = to[weight];
+    gradient.resize(static_cast<size_t>(element_count(entry(weight).type)));
+    if (!engine->has(name)) continue;  // the loss does not depend on it
+    engine->read<float>(name, 0, gradient);
+    for (float& each : gradient) each *= unscale;
+    if (bad == nullptr && first_not_finite(gradient) >= 0) bad = &weight;
+    engine->fill(name, std::byte{0});  // as before every update
+  }
+  return bad;
 }
 
 StepResult Session::step(const RowSource& batch, const StepOptions& options) {
@@ -322,11 +349,10 @@ StepResult Session::step(const RowSource& batch, const StepOptions& options) {
     if (!options.is_skipped) it.loss_of_weights = "its last update was not finite";
     throw Error(ErrorCode::numeric, "update " + std::to_string(it.counts.drawn),
                 "not finite: loss " + number_text(result.loss) + ", gradient norm " +
-                    number_text(result.grad_norm) +
-                    (it.planned->rule.loss_scale.scaling == optim::LossScaling::none
-                         ? std::string()
-                         : " at a loss scale of " + fmt::format("{}", scale)),
-                "go back to what you saved, with a lower learning_rate or max_grad_norm");
+                    number_text(result.grad_norm) + scale_text(rule.loss_scale, scale),
+                options.is_skipped
+                    ? "look for rows that are not finite; nothing has moved"
+                    : "go back to what you saved, with a lower learning_rate or max_grad_norm");
   }
   return {.update = it.counts.drawn,
           .loss = result.loss,

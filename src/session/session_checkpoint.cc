@@ -38,8 +38,10 @@ struct Saved {
   UpdateCounts counts;
   std::optional<LossScale> loss_scale = std::nullopt;  // where it is dynamic
   std::optional<InstructionSet> instruction_set = std::nullopt;
-  DrawNumbering draw_numbering = DrawNumbering::building;           // before it was said
-  std::optional<session::NetworkIdentity> identity = std::nullopt;  // none: before it was said
+  DrawNumbering draw_numbering = DrawNumbering::building;  // before it was said
+  // None: before it was said.
+  std::optional<session::NetworkIdentity> identity = std::nullopt;
+  std::optional<session::NetworkIdentity> evaluation_identity = std::nullopt;
 };
 
 constexpr const char* kByOperands = "operands";
@@ -58,6 +60,10 @@ session::NetworkIdentity identity_in(const io::JsonValue& state) {
   const io::JsonValue ops = state.at("ops");
   for (const std::string& name : ops.keys()) found.ops[name] = ops.at(name).as_int(1);
   return found;
+}
+
+Json json_of(const session::NetworkIdentity& identity) {
+  return {{"sha256", identity.sha256}, {"ops", Json(identity.ops)}};
 }
 
 void check_network(const session::NetworkIdentity& then, const session::NetworkIdentity& now) {
@@ -114,6 +120,8 @@ Saved read_state(const std::string& path, const std::string& network,
   }
   saved.draw_numbering = numbering_of(state);
   if (state.has("identity")) saved.identity = identity_in(state.at("identity"));
+  if (state.has("evaluation_identity"))
+    saved.evaluation_identity = identity_in(state.at("evaluation_identity"));
   if (state.has("instruction_set")) {
     const std::string name = state.get_string("instruction_set");
     saved.instruction_set = find_instruction_set(name);
@@ -187,8 +195,8 @@ void Session::save(const std::string& folder) {
   Json state = {
       {"format", kFormat},
       {"network", it.planned->name},
-      {"identity",
-       {{"sha256", it.planned->identity.sha256}, {"ops", Json(it.planned->identity.ops)}}},
+      {"identity", json_of(it.planned->identity)},
+      {"evaluation_identity", json_of(it.planned->evaluation_identity)},
       {"updates", it.counts.drawn},
       {"schedule_step", it.counts.schedule},
       {"optimizer_step", it.counts.optimizer},
@@ -222,12 +230,16 @@ Session Session::resume(const Network& network, const std::string& folder,
   own.has_initial_values = false;
   own.draw_numbering = saved.draw_numbering;
   Session session(Impl::open(session::make_plan(network, {.options = own}, saved.micro_batch)));
-  if (saved.identity) check_network(*saved.identity, session.impl_->planned->identity);
+  const Impl& its = *session.impl_;
+  const auto& then = own.only_evaluation ? saved.evaluation_identity : saved.identity;
+  if (then)
+    check_network(*then,
+                  own.only_evaluation ? its.planned->evaluation_identity : its.planned->identity);
   load(folder + "/model.safetensors", true, session);
-  load(folder + "/optimizer.safetensors", false, session);
+  if (!own.only_evaluation) load(folder + "/optimizer.safetensors", false, session);
   session.require_finite(folder);
   session.set_counts(saved.counts);
-  if (saved.loss_scale) session.set_loss_scale(*saved.loss_scale);
+  if (saved.loss_scale && !own.only_evaluation) session.set_loss_scale(*saved.loss_scale);
   const std::string notice = instruction_set_notice(saved.instruction_set);
   if (!notice.empty() && options.on_message) options.on_message(notice);
   return session;

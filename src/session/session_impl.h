@@ -66,6 +66,9 @@ class Session::Impl {
   [[nodiscard]] double gradients();
   [[nodiscard]] session::UpdateResult update(const StepOptions& options);
   void drop_gradients();
+  /// Reads the gradients of every weight into `to`, without the scale; all are 0 behind that. The
+  /// name of the first that is not finite, or null.
+  const std::string* read_gradients(std::map<std::string, std::vector<float>>& to);
   /// Throws Error{bad_config} behind an update that left weights that belong to no model.
   void check_whole() const;
   /// Behind an update: its counts, and the scale of the next.

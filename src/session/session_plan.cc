@@ -161,6 +161,11 @@ choose::RunPlan planned(const Network& network, const NetworkDef& def, const Run
       throw Error(ErrorCode::bad_config, options.plan_file,
                   "the saved plan has micro-batches of " + std::to_string(saved->micro_batch) +
                       ", this run needs " + std::to_string(micro_batch));
+    if (saved->micro_batch > options.batch_rows)
+      throw Error(ErrorCode::bad_config, options.plan_file,
+                  "the saved plan has micro-batches of " + std::to_string(saved->micro_batch) +
+                      ", more than the " + std::to_string(options.batch_rows) + " rows of a batch",
+                  "plan for batches of this size");
     request.saved = &*saved;
     request.micro_batch = saved->micro_batch;
     if (options.two_pass_clip && *options.two_pass_clip != saved->has_two_passes)
@@ -213,11 +218,14 @@ SessionPlan::Impl::Impl(const Network& network, const session::RunSession& sessi
   }
   plan = session::planned(network, def, session, resolved, micro_batch, *machine.impl().backend,
                           records);
-  if (!options.only_evaluation)
-    identity = session::identity_of(
+  const auto identity_of = [&](bool training) {
+    return session::identity_of(
         def, {.rows = plan.micro_batch,
               .lengths = options.lengths.empty() ? Lengths() : options.lengths.back(),
-              .training = true});
+              .training = training});
+  };
+  if (!options.only_evaluation) identity = identity_of(true);
+  evaluation_identity = identity_of(false);
   plan.report.model = name;
   plan.report.precision = session::precision_text(options);
   plan.report.instruction_set = to_string(instruction_set());

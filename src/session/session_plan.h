@@ -52,7 +52,8 @@ struct SessionPlan::Impl {
   session::UpdateRule rule;
   std::set<std::string> trained;  // names of parameters
   choose::RunPlan plan;
-  session::NetworkIdentity identity;  // of what trains
+  session::NetworkIdentity identity;             // of what trains
+  session::NetworkIdentity evaluation_identity;  // of what evaluates
   mutable std::atomic<bool> is_block_leased = false;
 };
 

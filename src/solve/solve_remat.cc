@@ -64,6 +64,8 @@ constexpr const char* kBudgetHint =
     "give bytes (4096, 1.5GiB) or, with a decimal point, a fraction of the peak of keeping all "
     "(0.6)";
 
+constexpr double kLargestFraction = 10;  // beyond it, bytes were meant
+
 int64_t resolve_budget(const std::string& text, int64_t keep_all_bytes) {
   const bool is_plain = text.find_first_not_of("0123456789.+-eE") == std::string::npos;
   if (!is_plain || text.find('.') == std::string::npos) {
@@ -72,10 +74,14 @@ int64_t resolve_budget(const std::string& text, int64_t keep_all_bytes) {
     return bytes;
   }
   const double fraction = number_in<double>(text).value_or(0);
-  if (!(fraction > 0) || fraction > 1e6) {
+  if (!(fraction > 0))
     throw Error(ErrorCode::bad_config, "budget", "\"" + text + "\" is no fraction above 0",
                 kBudgetHint);
-  }
+  if (fraction > kLargestFraction)
+    throw Error(ErrorCode::bad_config, "budget",
+                "\"" + text + "\" has a decimal point, and would be " + text +
+                    " times the peak of keeping all",
+                kBudgetHint);
   return static_cast<int64_t>(std::floor(fraction * static_cast<double>(keep_all_bytes) + 1e-6));
 }
 

@@ -33,7 +33,7 @@ std::optional<MemorySpec> try_parse_memory(std::string_view text) {
   const bool is_all_but = text.starts_with('-');
   if (is_all_but) text.remove_prefix(1);
   const std::optional<int64_t> bytes = try_parse_bytes(text);
-  if (!bytes || (!is_all_but && *bytes < kPageBytes)) return std::nullopt;
+  if (!bytes || (!is_all_but && *bytes < 1)) return std::nullopt;
   return MemorySpec{.kind = is_all_but ? Kind::all_but : Kind::bytes, .bytes = *bytes};
 }
 
@@ -41,10 +41,9 @@ std::optional<MemorySpec> try_parse_memory(std::string_view text) {
 
 MemorySpec parse_memory(std::string_view text, std::string_view key) {
   if (const std::optional<MemorySpec> spec = spec::try_parse_memory(text)) return *spec;
-  throw Error(
-      ErrorCode::bad_config, std::string(key),
-      "'" + std::string(text) + "' is not an amount of memory of at least one page (4096 bytes)",
-      std::string(spec::kMemoryForms));
+  throw Error(ErrorCode::bad_config, std::string(key),
+              "'" + std::string(text) + "' is not an amount of memory",
+              std::string(spec::kMemoryForms));
 }
 
 std::string to_string(const MemorySpec& spec) {

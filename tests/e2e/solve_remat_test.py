@@ -69,6 +69,20 @@ class SavedProblems(Case):
             self.assertIn(f"[--time-limit] '{text}' is no number of seconds above 0", done.stderr)
             self.assertIn("omit it for a search without a time limit", done.stderr)
 
+    def test_the_result_is_not_written_over_the_problem(self):
+        _, problem, _, _ = self.saved(**self.FAMILIES["mlp"])
+        before = problem.read_bytes()
+        for more in (["--budget", "0.9"], ["--curve"]):
+            done = run("solve", "remat", problem, *more, "--output", self.folder / "." / "problem.json")
+            self.assertEqual((done.returncode, "own file" in done.stderr), (1, True), done.stderr)
+        self.assertEqual(problem.read_bytes(), before)
+
+    def test_bytes_with_a_decimal_point_are_no_fraction(self):
+        _, problem, _, _ = self.saved(**self.FAMILIES["mlp"])
+        done = run("solve", "remat", problem, "--budget", "6144.0")
+        self.assertEqual((done.returncode, "6144.0 times the peak" in done.stderr), (1, True), done.stderr)
+        self.assertEqual(run("solve", "remat", problem, "--budget", "1.5").returncode, 0)
+
     def test_a_small_problem_ends_soon(self):
         draw = random.Random(5)
         problem = {"storages": [], "ops": [], "keep": ["t20"]}

@@ -222,6 +222,36 @@ class Building(unittest.TestCase):
 
         refused(self, "invalid_graph", "nothing to run again", lambda: snug.plan_network(empty_part, **OPTIONS))
 
+    def test_a_part_that_the_loss_does_not_read(self):
+        @snug.network
+        def put_out(b):
+            x = b.input("x", [WIDTH])
+            b.output("features", recompute.checkpoint(lambda y: ops.tanh(linear("head", y, 3)), x))
+            b.minimize(cross_entropy(linear("out", ops.tanh(linear("in", x, 8)), CLASSES), b.input("label", dtype="i32")))
+
+        session = snug.Session(put_out, **OPTIONS)
+        session.step(batch())
+        self.assertEqual(session.predict({"x": batch()["x"]})["features"].shape[1], 3)
+        refused(self, "bad_config", "marks nothing", lambda: snug.plan_network(put_out, **OPTIONS, recompute="marked"))
+
+    def test_a_gradient_is_given_none_for_what_is_no_number(self):
+        given = []
+
+        def gradient(x, y, is_on, dy, dis_on):
+            given.append(dis_on)
+            return 2.0 * dy
+
+        op = snug.Op("halves", lambda x, y, is_on: (np.multiply(x, 2, out=y), np.greater(x, 0, out=is_on)), inputs=["x"], outputs=["y", "is_on"],
+                     shapes=lambda t: [t, snug.TensorType("bool", t.shape)], gradient=gradient)
+
+        @snug.network(ops=[op])
+        def halved(b):
+            y, is_on = op(linear("in", b.input("x", [WIDTH]), 8))
+            b.minimize(cross_entropy(linear("out", ops.where(is_on, y, 0.0), CLASSES), b.input("label", dtype="i32")))
+
+        snug.plan_network(halved, **OPTIONS)
+        self.assertEqual(set(given), {None})
+
     def test_a_part_that_raises_is_ended(self):
         def around(part):
             @snug.network

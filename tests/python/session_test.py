@@ -52,6 +52,38 @@ class Sessions(unittest.TestCase):
         self.assertEqual(set(some.of), {"out.weight", "out.bias"})
         np.testing.assert_array_equal(some.of["out.weight"], found.of["out.weight"])
 
+    def test_gradients_that_are_not_finite(self):
+        session, rows = snug.Session(digits, **OPTIONS, only_gradients=True), batch()
+        wanted = session.gradients(rows)
+        rows["x"][3, 2] = np.nan
+        refused(self, "numeric", "not finite", lambda: session.gradients(rows))
+        np.testing.assert_array_equal(session.gradients(batch()).of["out.weight"], wanted.of["out.weight"])
+
+    def test_a_session_that_trained_is_resumed_to_predict(self):
+        def of(function):
+            @snug.network(name="wide")
+            def build(b):
+                y = linear("out", function(linear("hidden", b.input("x", [WIDTH]), 500)), 3)
+                b.output("y", y)
+                b.minimize(cross_entropy(y, b.input("label", dtype="i32")))
+
+            return build
+
+        options = dict(OPTIONS, optim="adamw")
+        trained = snug.Session(of(ops.relu), **options)
+        for i in range(3):
+            trained.step(batch(i))
+        trained.save(self.folder / "saved")
+        only = snug.Session.resume(of(ops.relu), self.folder / "saved", **options, only_evaluation=True)
+        np.testing.assert_array_equal(only.predict({"x": batch()["x"]})["y"], trained.predict({"x": batch()["x"]})["y"])
+        self.assertEqual(only.evaluate(batch()).loss, trained.evaluate(batch()).loss)
+        self.assertLess(only.plan.resident_bytes, trained.plan.resident_bytes / 2)
+        refused(self, "bad_config", "not the network", lambda: snug.Session.resume(of(ops.tanh), self.folder / "saved", **options, only_evaluation=True))
+
+    def test_a_plan_of_a_larger_batch(self):
+        snug.SessionPlan(digits, **OPTIONS).save(self.folder / "plan")
+        refused(self, "bad_config", "more than the", lambda: snug.Session(digits, **{**OPTIONS, "batch_rows": ROWS // 2}, plan_file=self.folder / "plan"))
+
     def test_an_id_or_label_that_is_too_large_is_told_beside_its_table(self):
         @snug.network
         def words(b):
@@ -339,6 +371,61 @@ class Sessions(unittest.TestCase):
         self.assertEqual(session.evaluate(batch(), sink).rows, ROWS)
         self.assertIs(signal.getsignal(signal.SIGUSR2), ring)
         self.assertEqual(rung[3:], [signal.SIGUSR2])
+
+    def test_signals_where_ops_of_ones_own_call_each_other(self):
+        """What builds the network calls the op's functions in turn; behind that, handlers are what they were, and Ctrl-C ends a step."""
+        @snug.op
+        def cube(x, y):
+            np.power(x, 3, out=y)
+
+        @cube.gradient
+        def _(x, y, dy):
+            return dy * x * x * 3.0
+
+        @snug.network(ops=[cube])
+        def with_cubes(b):
+            b.minimize(cross_entropy(linear("out", cube(linear("hidden", b.input("x", [WIDTH]), 12)), 10), b.input("label", dtype="i32")))
+
+        self.addCleanup(signal.signal, signal.SIGINT, signal.signal(signal.SIGINT, signal.default_int_handler))
+        session = snug.Session(with_cubes, **OPTIONS)
+        self.assertIs(signal.getsignal(signal.SIGINT), signal.default_int_handler)
+        for _ in range(3):
+            timer = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT))
+            timer.start()
+            with self.assertRaises(KeyboardInterrupt):
+                while True:
+                    session.step(batch())
+            timer.join()
+            self.assertIs(signal.getsignal(signal.SIGINT), signal.default_int_handler)
+        self.assertTrue(np.isfinite(session.evaluate(batch()).loss))
+
+    def test_an_alarm_at_any_moment_leaves_other_signals_alone(self):
+        class Late(Exception):
+            pass
+
+        def late(*_):
+            raise Late
+
+        for number, handler in ((signal.SIGALRM, late), (signal.SIGINT, signal.default_int_handler)):
+            self.addCleanup(signal.signal, number, signal.signal(number, handler))
+        session, rows, count = snug.Session(digits, **OPTIONS), batch(), 0
+        random = np.random.default_rng(0)
+        for delay in random.uniform(2e-6, 3e-4, 2000):
+            try:
+                signal.setitimer(signal.ITIMER_REAL, delay)
+                session.evaluate(rows)
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            except Late:
+                count += 1
+            found = None
+            while found is None:  # one that another thread has heard may come behind the timer's end
+                try:
+                    signal.setitimer(signal.ITIMER_REAL, 0)
+                    found = signal.getsignal(signal.SIGALRM), signal.getsignal(signal.SIGINT)
+                except Late:
+                    pass
+            self.assertEqual(found, (late, signal.default_int_handler))
+        self.assertGreater(count, 100)
 
     def test_sessions_in_threads(self):
         wanted = [snug.Session(digits, **OPTIONS, seed=seed) for seed in range(4)]

@@ -77,16 +77,25 @@ std::vector<TensorType> infer_cast(const InferArgs& args) {
   return {{*dtype, args.inputs[0].shape}};
 }
 
+void require_in_f32(const InferArgs& args, const char* name) {
+  const double value = args.attrs.real(name);
+  if (std::isfinite(value) && !std::isfinite(static_cast<float>(value)))
+    throw Error(ErrorCode::invalid_graph, args.where,
+                std::string(name) + " " + number_text(value) + " is more than f32 holds",
+                "give one within 3.4e38 of 0");
+}
+
+std::vector<TensorType> infer_scale(const InferArgs& args) {
+  require_in_f32(args, "factor");
+  return infer_unary(args);
+}
+
 std::vector<TensorType> infer_fill(const InferArgs& args) {
   const Shape& shape = args.attrs.ints("shape");
   for (int64_t dim : shape) {
     if (dim < 0) shape_error(args, "shape " + to_string(shape) + " has a negative dim");
   }
-  const double value = args.attrs.real("value");
-  if (std::isfinite(value) && !std::isfinite(static_cast<float>(value)))
-    throw Error(ErrorCode::invalid_graph, args.where,
-                "value " + number_text(value) + " is more than f32 holds",
-                "give one within 3.4e38 of 0");
+  require_in_f32(args, "value");
   TensorType type{DType::f32, shape};
   (void)element_count(type);
   return {std::move(type)};
@@ -219,6 +228,7 @@ OpDef gelu_grad_op() {
 OpDef scale_op() {
   OpDef op = unary("scale", elementwise_vjp::scale, {}, kCheap);
   op.attrs = std::vector<AttrSpec>{required_attr("factor", 1.0)};
+  op.infer = InferFn{infer_scale};
   op.timing.probes = scale_probes;
   return op;
 }
