@@ -364,40 +364,55 @@ TEST(Loss_scale, gradients_alone_are_without_it) {
   EXPECT_EQ(scaled.of, wanted.of);
 }
 
+// One weight, whose gradient is the mean of x.
+Network mean_times_weight() {
+  return {"one", [](NetworkBuilder& b) {
+            const Tensor x = b.input("x", {kWidth});
+            b.minimize(b.weighted_mean(x * b.parameter("w", {kWidth}, InitRule::ones())));
+          }};
+}
+
 // A caller with an optimizer of their own sees no number that is not finite.
 TEST(Loss_scale, falls_until_gradients_are_finite) {
   SessionOptions options = options_of("dynamic", kRows / 2);
-  options.weight_decay = 0;
   options.only_gradients = true;
-  Session session(plain(), options);
-  const GradientResult wanted = session.gradients(Data().all());
+  Session session(mean_times_weight(), options);
+  const std::vector<float> x(kRows * kWidth, 1e4F);
+  Rows rows(kRows);
+  rows.add("x", std::span(x));
+  const GradientResult wanted = session.gradients(rows);
+  EXPECT_EQ(session.loss_scale().value, 65536);
   EXPECT_EQ(session.loss_scale().clean_updates, 1);
   session.set_loss_scale({.value = 0x1p127});
-  const GradientResult found = session.gradients(with_value(1e4F).all());
+  const GradientResult found = session.gradients(rows);
   EXPECT_LT(session.loss_scale().value, 0x1p127);
-  for (const auto& [name, gradient] : found.of) EXPECT_EQ(first_not_finite(gradient), -1) << name;
-  // Nothing is left of the runs before.
-  EXPECT_EQ(session.gradients(Data().all()).of, wanted.of);
+  EXPECT_EQ(found.of, wanted.of);  // and nothing is left of the runs before
+  EXPECT_EQ(first_not_finite(found.of.at("w")), -1);
 
   for (const char* scale : {"none", "dynamic", "64"}) {
     options.loss_scale = scale;
     Session other(plain(), options);
+    const GradientResult before = other.gradients(Data().all());
     for (const float value : {kNan, kInfinity})
-      EXPECT_NE(refusal([&] { (void)other.gradients(with_value(value).all()); }).find("not finite"),
-                std::string::npos)
-          << scale;
-    EXPECT_EQ(other.gradients(Data().all()).of, wanted.of) << scale;
+      (void)refusal([&] { (void)other.gradients(with_value(value).all()); }, ErrorCode::numeric);
+    EXPECT_EQ(other.gradients(Data().all()).of, before.of) << scale;
+  }
+  // Where the scale is the least, or does not change.
+  for (const bool is_dynamic : {true, false}) {
+    options.loss_scale = is_dynamic ? "dynamic" : std::to_string(0x1p126);
+    options.loss_scale_min = is_dynamic ? 65536 : 0;
+    Session other(mean_times_weight(), options);
+    const std::vector<float> large(kRows * kWidth, is_dynamic ? 1e36F : 1e4F);
+    Rows many(kRows);
+    many.add("x", std::span(large));
+    const std::string text = refusal([&] { (void)other.gradients(many); }, ErrorCode::numeric);
+    EXPECT_NE(text.find("that of 'w'"), std::string::npos) << text;
   }
 }
 
 // Every gradient is finite, and the scale so large that their squares are not.
 TEST(Loss_scale, squares_of_scaled_gradients_do_not_overflow) {
-  const Network network = {
-      "one", [](NetworkBuilder& b) {
-        const Tensor x = b.input("x", {kWidth});
-        b.minimize(b.weighted_mean(x * b.parameter("w", {kWidth}, InitRule::ones())));
-      }};
-  Session session(network, options_of("dynamic", kRows, 1));
+  Session session(mean_times_weight(), options_of("dynamic", kRows, 1));
   const std::vector<float> x(kRows * kWidth, 1e4F);
   Rows rows(kRows);
   rows.add("x", std::span(x));
