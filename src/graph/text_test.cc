@@ -83,8 +83,8 @@ TEST(Graph_text, reads_as_documented) {
 }
 
 TEST(Graph_text, reals_come_back_to_the_bit) {
-  for (double factor :
-       {0.1, -0.0, 3e38, 1e-300, 5e-324, 1.0 / 3, 3.0, 1e20, std::numeric_limits<double>::infinity()}) {
+  for (double factor : {0.1, -0.0, 3e38, 1e-300, 5e-324, 1.0 / 3, 3.0, 1e20,
+                        std::numeric_limits<double>::infinity()}) {
     GraphBuilder builder(op_registry(), "reals");
     (void)builder.op1("scale", {builder.input("x", {DType::f32, {}})}, {{"factor", factor}});
     const double read =
