@@ -2,6 +2,8 @@
 
     python tests/torch/frozen_test.py     in an environment as for exact_test.py
 """
+import copy
+import functools
 import unittest
 import warnings
 
@@ -139,6 +141,64 @@ class Frozen(unittest.TestCase):
             self.assertEqual(weight.grad.tolist(), [1.0] * 64)
             self.assertEqual(len(backend.plans), 1)
             self.assertGreater(backend.plans[0].peak_bytes, ROWS * WIDE * 4)
+
+    def losses_with(self, function, module, backend):
+        torch._dynamo.reset()
+        torch.manual_seed(1)
+        module.zero_grad()
+        run = torch.compile(function, backend=backend, dynamic=False)
+        x, losses = torch.linspace(-1, 1, 64 * 64, device=DEVICE).reshape(64, 64), []
+        for _ in range(3):
+            loss = run(x)
+            loss.backward()
+            losses.append(loss.item())
+        return losses, [each.grad.clone() for each in module.parameters() if each.requires_grad], [each.clone() for each in module.buffers()]
+
+    def test_statistics_and_draws_of_a_frozen_part(self):
+        """What it writes and draws is as without a plan, to the bit."""
+        encoder = nn.Sequential(nn.Linear(64, 256), nn.BatchNorm1d(256), nn.GELU(), nn.Dropout(0.2), nn.Linear(256, 64), nn.BatchNorm1d(64)).requires_grad_(False)
+        model = nn.Sequential(encoder, nn.Linear(64, 64), nn.Dropout(0.3)).to(DEVICE).train()
+
+        def loss(x, model):
+            y = model[0](x)
+            torch._dynamo.graph_break()
+            return model[1:](y).square().mean()
+
+        for mode, plain in (("exact", "aot_eager"), ("inductor", "inductor")):
+            found = []
+            for backend in (plain, snug.torch.backend("1GiB", resident_bytes=0, mode=mode, graphs="several")):
+                own = copy.deepcopy(model)
+                found.append(self.losses_with(functools.partial(loss, model=own), own, backend))
+            torch.testing.assert_close(found[1], found[0], rtol=0, atol=0)
+
+    def test_graphs_of_any_kind_before_one_that_trains(self):
+        net = nn.Linear(64, 64).to(DEVICE)
+
+        def views(x):
+            y, z = x.view(16, 256), x.t()
+            torch._dynamo.graph_break()
+            return net(y.view(64, 64)).sum() + z.sum()
+
+        def mask(x):
+            kept, zeros, number = torch.arange(64, device=DEVICE)[None] < 3, torch.zeros(3, dtype=torch.int64, device=DEVICE), x.max()
+            torch._dynamo.graph_break()
+            return (net(x) * kept).sum() + zeros.sum() + number
+
+        def written(x):
+            y = torch.zeros_like(x)
+            y[:, 0] = 1
+            y.add_(x)
+            torch._dynamo.graph_break()
+            return net(y).sum()
+
+        def drawn(x):
+            a, b = torch.rand(64, 64, device=DEVICE), nn.functional.dropout(x, 0.5, True)
+            torch._dynamo.graph_break()
+            return net(a).sum() + b.sum()
+
+        for function in (views, mask, written, drawn):
+            found = [self.losses_with(function, net, backend) for backend in ("aot_eager", snug.torch.backend("1GiB", resident_bytes=0, graphs="several"))]
+            torch.testing.assert_close(found[1], found[0], rtol=0, atol=0, msg=function.__name__)
 
     def test_with_inductor(self):
         words = dict(graphs="several", mode="inductor")

@@ -285,7 +285,7 @@ class Compiled:
         """What computes no gradient: it only evaluates, or has what other graphs of a step read (a frozen encoder), and is planned beside them."""
         if not self.is_of_step:
             return boxed(Program(module))
-        self.forward = Program(self._planned(module, self._joint(module, num_outputs(module)))[0])
+        self.forward = Program(self._planned(module, self._joint(module, without_backward(module)))[0])
         return boxed(self._run_forward)
 
     # --- while it runs
@@ -408,7 +408,10 @@ class Compiled:
         return bool(kept)
 
 
-def num_outputs(module: GraphModule) -> int:
+def without_backward(module: GraphModule) -> int:
+    """How many outputs a graph has that has no backward part, where PyTorch lists what it writes (running statistics): it is made to say so."""
+    for node in module.graph.nodes:
+        node.meta.pop("partitioner_tag", None)
     return len(torch.utils._pytree.tree_leaves(module.graph.output_node().args[0], is_leaf=lambda each: each is None))
 
 

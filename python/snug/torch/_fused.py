@@ -24,7 +24,7 @@ from torch.fx import GraphModule, Node
 from .. import version
 from .._errors import DoesNotFit, Error
 from ._candidates import Candidates, Parts
-from ._compiled import Compiled, Held, boxed, device_of, held, nothing_donated, num_outputs, there
+from ._compiled import Compiled, Held, boxed, device_of, held, nothing_donated, there, without_backward
 from ._joint import NO_BACKWARD_PART, Joint, Price, draws, list_forward_part, no_backward_part
 from ._lowered import Part, Reader, generate, guarded, seen_by
 from ._marks import make_again
@@ -216,9 +216,9 @@ class Fused(Compiled):
         """Of a graph that other graphs of the step read: it is as Inductor makes it, or runs op by op."""
         assert self._args is not None
         self.device = device_of(self._args)
-        self.num_results = num_outputs(module)
         prices = self.backend.prices(self.device)
         own = copied(module)
+        self.num_results = without_backward(own)
         joint = fused_joint(own, self.num_results, prices)
         candidates = Candidates(self.backend, own, joint, self._args, self.device, self.allowance())
         self.lowered = candidates.plans

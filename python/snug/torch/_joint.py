@@ -185,6 +185,9 @@ class Joint:
                 self._add_op(node)
         self._add_tangents()
         if not self.is_plain and all(op["phase"] == "forward" for op in self.ops):
+            for op in self.ops:
+                if not any("view_of" in self.storages.get(name, {}) for name in op["outputs"]):
+                    op["part"] = "forward"
             self.storages[NO_BACKWARD_PART] = {"bytes": 0}
             self.ops.append(no_backward_part())
         returned = torch.utils._pytree.tree_leaves(next(node for node in graph.nodes if node.op == "output").args[0])
