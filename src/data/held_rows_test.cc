@@ -32,8 +32,12 @@ TEST(HeldRows, rows_that_are_held_need_their_file_no_more) {
     ids.push_back(ids_of(cache, row));
     labels.push_back(label_of(cache, row));
   }
+  const std::vector<int64_t> all = {2, 0, 1, 0};
+  cache.expect(all);  // nothing is held yet
   cache.hold_in_memory();
   std::filesystem::resize_file(path, 0);
+  cache.expect(all);
+  cache.expect({});
   for (int64_t row = 0; row < cache.rows(); ++row) {
     EXPECT_EQ(ids_of(cache, row), ids[static_cast<size_t>(row)]);
     EXPECT_EQ(label_of(cache, row), labels[static_cast<size_t>(row)]);

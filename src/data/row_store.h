@@ -62,6 +62,9 @@ class RowStore {
   /// Reads the file of the rows once, so that none is asked of the system again. Throws Error{io}
   /// and Error{bad_data} as reading does. Not while another thread reads.
   virtual void hold_in_memory() const {}
+  /// Fetches rows that are read next into the caches, where they are held in memory, all at
+  /// once instead of one after the other.
+  virtual void expect(std::span<const int64_t> /*rows*/) const {}
   /// Fills the buffers; allocates nothing. Throws Error{bad_data} or Error{io} where a file no
   /// longer holds what was opened.
   virtual void fill(const MicroBatch& batch, const BatchBuffers& buffers) const = 0;

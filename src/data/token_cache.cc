@@ -20,6 +20,7 @@ namespace {
 
 constexpr size_t kChunkBytes = 4096;
 constexpr size_t kCheckRecords = 1024;
+constexpr uint64_t kFetchedBytes = 256;
 // A cache above this size is dropped from the page cache each time about this much of it was
 // touched.
 constexpr int64_t kReleaseBytes = int64_t{256} << 20;
@@ -242,6 +243,26 @@ void TokenCache::hold_in_memory() const {
   std::vector<std::byte> bytes(static_cast<size_t>(file_bytes()));
   state_->read_at(0, bytes);
   state_->held = std::move(bytes);
+}
+
+void TokenCache::expect(std::span<const int64_t> rows) const {
+  State& state = *state_;
+  if (state.held.empty()) return;
+  const auto fetch = [&](uint64_t begin, uint64_t bytes) {
+    constexpr uint64_t kLine = 64;
+    for (uint64_t at = begin / kLine * kLine; at < begin + bytes; at += kLine)
+      __builtin_prefetch(state.held.data() + at);
+  };
+  for (const int64_t row : rows)
+    fetch(state.index_offset + static_cast<uint64_t>(row) * sizeof(IndexRecord),
+          sizeof(IndexRecord));
+  for (const int64_t row : rows) {
+    const IndexRecord record = state.record_of(row);
+    const uint64_t begin = sizeof(CacheHeader) + record.offset;
+    const uint64_t bytes = uint64_t{record.length} * state.header.token_bytes;
+    fetch(begin, std::min(bytes, kFetchedBytes));  // what follows the processor fetches itself
+    fetch(begin + bytes, record.column_bytes);
+  }
 }
 
 std::optional<size_t> TokenCache::find_column(std::string_view name) const {

@@ -65,6 +65,7 @@ class TokenCache final : public RowStore {
   void read_lengths(std::span<const int64_t> rows, std::span<int32_t> lengths) const override;
   [[nodiscard]] int64_t file_bytes() const override;
   void hold_in_memory() const override;
+  void expect(std::span<const int64_t> rows) const override;
   /// Padding: pad ids, type 0, mask 0 everywhere.
   void fill(const MicroBatch& batch, const BatchBuffers& buffers) const override;
 

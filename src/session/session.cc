@@ -297,7 +297,7 @@ GradientResult Session::gradients(const RowSource& batch) {
     const optim::LossScaleRule& rule = it.planned->rule.loss_scale;
     const double scale = it.loss_scale.value;
     const bool falls = bad != nullptr && optim::may_overflow(rule, it.loss_scale);
-    it.loss_scale = optim::next_scale(rule, it.loss_scale, falls);
+    it.loss_scale = optim::next_scale(rule, it.loss_scale, bad != nullptr);
     if (bad == nullptr) return result;
     if (falls) continue;
     throw Error(ErrorCode::numeric, "gradients",

@@ -196,7 +196,7 @@ void Session::save(const std::string& folder) {
       {"format", kFormat},
       {"network", it.planned->name},
       {"identity", json_of(it.planned->identity)},
-      {"evaluation_identity", json_of(it.planned->evaluation_identity)},
+      {"evaluation_identity", json_of(it.planned->identity_of(false))},
       {"updates", it.counts.drawn},
       {"schedule_step", it.counts.schedule},
       {"optimizer_step", it.counts.optimizer},
@@ -230,11 +230,10 @@ Session Session::resume(const Network& network, const std::string& folder,
   own.has_initial_values = false;
   own.draw_numbering = saved.draw_numbering;
   Session session(Impl::open(session::make_plan(network, {.options = own}, saved.micro_batch)));
-  const Impl& its = *session.impl_;
-  const auto& then = own.only_evaluation ? saved.evaluation_identity : saved.identity;
-  if (then)
-    check_network(*then,
-                  own.only_evaluation ? its.planned->evaluation_identity : its.planned->identity);
+  const SessionPlan::Impl& its = *session.impl_->planned;
+  if (own.only_evaluation && saved.evaluation_identity)
+    check_network(*saved.evaluation_identity, its.identity_of(false));
+  if (!own.only_evaluation && saved.identity) check_network(*saved.identity, its.identity);
   load(folder + "/model.safetensors", true, session);
   if (!own.only_evaluation) load(folder + "/optimizer.safetensors", false, session);
   session.require_finite(folder);

@@ -218,17 +218,17 @@ SessionPlan::Impl::Impl(const Network& network, const session::RunSession& sessi
   }
   plan = session::planned(network, def, session, resolved, micro_batch, *machine.impl().backend,
                           records);
-  const auto identity_of = [&](bool training) {
-    return session::identity_of(
-        def, {.rows = plan.micro_batch,
-              .lengths = options.lengths.empty() ? Lengths() : options.lengths.back(),
-              .training = training});
-  };
   if (!options.only_evaluation) identity = identity_of(true);
-  evaluation_identity = identity_of(false);
   plan.report.model = name;
   plan.report.precision = session::precision_text(options);
   plan.report.instruction_set = to_string(instruction_set());
+}
+
+session::NetworkIdentity SessionPlan::Impl::identity_of(bool training) const {
+  return session::identity_of(
+      def, {.rows = plan.micro_batch,
+            .lengths = options.lengths.empty() ? Lengths() : options.lengths.back(),
+            .training = training});
 }
 
 SessionPlan::SessionPlan(const Network& network, const SessionOptions& options)

@@ -43,6 +43,9 @@ struct SessionPlan::Impl {
   Impl(const Network& network, const session::RunSession& session, int64_t micro_batch,
        compile::Records records);
 
+  /// Traces what trains, or what evaluates.
+  [[nodiscard]] session::NetworkIdentity identity_of(bool training) const;
+
   SessionOptions options;
   session::ResolvedSpec resolved;  // of these options
   std::string name;
@@ -52,8 +55,7 @@ struct SessionPlan::Impl {
   session::UpdateRule rule;
   std::set<std::string> trained;  // names of parameters
   choose::RunPlan plan;
-  session::NetworkIdentity identity;             // of what trains
-  session::NetworkIdentity evaluation_identity;  // of what evaluates
+  session::NetworkIdentity identity;  // of what trains
   mutable std::atomic<bool> is_block_leased = false;
 };
 

@@ -64,7 +64,10 @@ class BatchRows final : public RowSource {
   /// Whether the total weight of the rows is that of this input.
   [[nodiscard]] static bool is_weighed_by(const std::string& input);
   /// What the batch points to outlives its use.
-  void begin(const data::BatchPlan& batch) { batch_ = batch; }
+  void begin(const data::BatchPlan& batch) {
+    batch_ = batch;
+    context_.rows->expect(batch.rows);
+  }
 
   [[nodiscard]] int64_t rows() const override { return static_cast<int64_t>(batch_.rows.size()); }
   [[nodiscard]] Lengths length() const override { return batch_.bucket_length; }
