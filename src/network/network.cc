@@ -120,19 +120,13 @@ struct Probing {
 
 // Parts that the loss does not depend on (a head that is only put out) are no part of training.
 bool has_marks_of(const Graph& graph, ValueId loss) {
-  IdVector<ValueId, char> is_read;
-  is_read.assign(graph.values.size(), 0);
-  is_read[loss] = 1;
-  for (const NodeId id : graph.nodes.ids().backwards()) {
-    const Node& node = graph.node(id);
-    const auto is_needed = [&](ValueId value) { return value != kNone && is_read[value] != 0; };
-    if (std::none_of(node.outputs.begin(), node.outputs.end(), is_needed)) continue;
-    if (!node.parts.empty()) return true;
-    for (const ValueId input : node.inputs) {
-      if (input != kNone) is_read[input] = 1;
-    }
-  }
-  return std::any_of(graph.values.begin(), graph.values.end(),
+  const IdVector<ValueId, bool> is_source = sources_of(graph, {&loss, 1});
+  const auto is_of_part = [&](const Node& node) {
+    return !node.parts.empty() && std::any_of(node.outputs.begin(), node.outputs.end(),
+                                              [&](ValueId id) { return is_source[id]; });
+  };
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(), is_of_part) ||
+         std::any_of(graph.values.begin(), graph.values.end(),
                      [](const Value& value) { return value.is_marked; });
 }
 
