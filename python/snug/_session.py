@@ -338,7 +338,7 @@ class Session:
             return do(self._handle, verb, options, data)
         except Error as error:
             if error.code == "numeric" and (found := not_finite_in(rows)):
-                moved = ", and go back to what you saved" if "go back" in error.hint else ""
+                moved = ", and go back to what you saved" if verb == "step" and ".is_skipped" not in options else ""
                 raise Error("numeric", error.where, f"{error.message}; of the rows {found}", f"leave such rows out{moved}") from None
             raise
 

@@ -133,7 +133,6 @@ class Compiled:
         self.numbers = numbers or Numbers()
         self.plan: RegionPlan | None = None  # none of what only evaluates
         self.is_of_step = torch.is_grad_enabled()
-        self.trains = False  # whether it has a backward part
         self.has_run = False  # without one: in this step
         self.share = self.planned_share = share
         self.forward: Program | None = None
@@ -157,6 +156,10 @@ class Compiled:
             self.run = self._compile(module, args)
         self._args = None
         backend.parts.append(self)
+
+    @property
+    def trains(self) -> bool:
+        return self.plan is not None and self.plan.has_backward_part
 
     def __call__(self, args: Sequence[Any]) -> Any:
         if self.trains:
@@ -243,7 +246,6 @@ class Compiled:
                 return compiler(module, given)
 
     def _partition(self, module: GraphModule, joint_inputs: Any, *, num_fwd_outputs: int, **more: Any) -> tuple[GraphModule, GraphModule]:
-        self.trains = True
         joint = self._joint(module, num_fwd_outputs)
         warn_of_what_is_not_seen(self.backend, joint, self._args or ())
         forward, backward, saved = self._planned(module, joint)
@@ -285,7 +287,7 @@ class Compiled:
         """What computes no gradient: it only evaluates, or has what other graphs of a step read (a frozen encoder), and is planned beside them."""
         if not self.is_of_step:
             return boxed(Program(module))
-        self.forward = Program(self._planned(module, self._joint(module, without_backward(module)))[0])
+        self.forward = Program(self._planned(module, self._joint(module, num_outputs(module)))[0])
         return boxed(self._run_forward)
 
     # --- while it runs
@@ -408,10 +410,7 @@ class Compiled:
         return bool(kept)
 
 
-def without_backward(module: GraphModule) -> int:
-    """How many outputs a graph has that has no backward part, where PyTorch lists what it writes (running statistics): it is made to say so."""
-    for node in module.graph.nodes:
-        node.meta.pop("partitioner_tag", None)
+def num_outputs(module: GraphModule) -> int:
     return len(torch.utils._pytree.tree_leaves(module.graph.output_node().args[0], is_leaf=lambda each: each is None))
 
 

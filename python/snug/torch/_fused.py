@@ -24,7 +24,7 @@ from torch.fx import GraphModule, Node
 from .. import version
 from .._errors import DoesNotFit, Error
 from ._candidates import Candidates, Parts
-from ._compiled import Compiled, Held, boxed, device_of, held, nothing_donated, there, without_backward
+from ._compiled import Compiled, Held, boxed, device_of, held, nothing_donated, num_outputs, there
 from ._joint import NO_BACKWARD_PART, Joint, Price, draws, list_forward_part, no_backward_part
 from ._lowered import Part, Reader, generate, guarded, seen_by
 from ._marks import make_again
@@ -161,7 +161,6 @@ class Fused(Compiled):
         own = copied(module)
         joint = fused_joint(own, num_fwd_outputs, prices)
         parts = min_cut_rematerialization_partition(module, joint_inputs, num_fwd_outputs=num_fwd_outputs, **more)
-        self.trains = True
         warn_of_what_is_not_seen(backend, joint, self._args)
         self.candidates = candidates = Candidates(backend, own, joint, self._args, self.device, self.allowance())
         self.lowered = candidates.plans
@@ -218,7 +217,7 @@ class Fused(Compiled):
         self.device = device_of(self._args)
         prices = self.backend.prices(self.device)
         own = copied(module)
-        self.num_results = without_backward(own)
+        self.num_results = num_outputs(own)
         joint = fused_joint(own, self.num_results, prices)
         candidates = Candidates(self.backend, own, joint, self._args, self.device, self.allowance())
         self.lowered = candidates.plans
@@ -271,7 +270,7 @@ class Fused(Compiled):
         handed_on = self._kept_inputs(args)
         self._note_inputs(args)
         resident = {each.untyped_storage()._cdata for each in args if isinstance(each, torch.Tensor)}
-        if (self.plan.measured_backward_bytes is None if self.trains else self.plan.measured_forward_bytes is None) and _can_measure():
+        if not self.plan.is_measured and _can_measure():
             with growth(self.device) as grown:
                 results = self.forward(args)
             self.plan.measure_forward(grown.peak_bytes)

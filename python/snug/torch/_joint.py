@@ -168,6 +168,7 @@ class Joint:
         self.nodes: dict[str, Node] = {}  # by op
         self.of_tangents: set[Node] = set()  # nodes that depend on one
         self.tangents: list[Node] = []  # all of them
+        self.has_backward_part = any(node.op == "placeholder" and node.name.startswith("tangents") for node in graph.nodes)
         self._unlisted: list[Node] = []  # tangents whose place in the list has not come
         self._kept_alive: list[Any] = []  # storages are told apart by address
         self._put_right: set[Node] = set()  # nodes whose tensors without memory had another type than kernels make
@@ -185,9 +186,6 @@ class Joint:
                 self._add_op(node)
         self._add_tangents()
         if not self.is_plain and all(op["phase"] == "forward" for op in self.ops):
-            for op in self.ops:
-                if not any("view_of" in self.storages.get(name, {}) for name in op["outputs"]):
-                    op["part"] = "forward"
             self.storages[NO_BACKWARD_PART] = {"bytes": 0}
             self.ops.append(no_backward_part())
         returned = torch.utils._pytree.tree_leaves(next(node for node in graph.nodes if node.op == "output").args[0])
@@ -325,7 +323,7 @@ class Joint:
             more["ordered"] = True
         elif is_drawn or must_be_saved(node) or is_assertion(node):
             more["recompute"] = False
-        tag = node.meta.get("partitioner_tag", "")
+        tag = self._tag(node)
         if is_assertion(node) and not self.is_plain and self._phase(node) == "forward":
             more["part"] = "forward"  # or what is wrong would be said after the loss is out
         elif tag.startswith("must_be_in_") and not self.is_plain:
@@ -371,9 +369,13 @@ class Joint:
             node.meta["val"] = now
             self._put_right.add(node)
 
+    def _tag(self, node: Node) -> str:
+        """In which part PyTorch wants it. What a graph writes that has no backward part it would list in that."""
+        return str(node.meta.get("partitioner_tag", "")) if self.has_backward_part else "must_be_in_forward"
+
     def _phase(self, node: Node) -> str:
         """The boundary lies in front of the first op of the backward part, which may be one that is made again there for the first that reads a tangent."""
-        is_behind = not self.is_plain and node.meta.get("partitioner_tag", "") == "must_be_in_backward"
+        is_behind = not self.is_plain and self._tag(node) == "must_be_in_backward"
         return "backward" if is_behind or node in self.of_tangents else "forward"
 
     def _add_tangents(self) -> None:

@@ -69,6 +69,8 @@ class RegionPlan:
     rounds: int = 0
     #: Mode "inductor": bytes line by line of the programs that call the kernels, forward and backward part.
     levels: tuple[list[int], ...] = field(default=(), repr=False)
+    #: A frozen part of a step has none.
+    has_backward_part: bool = True
 
     @property
     def peak_bytes(self) -> int:
@@ -106,9 +108,8 @@ class RegionPlan:
         return self.report["cost"]
 
     @property
-    def has_backward_part(self) -> bool:
-        """A frozen part of a step has none."""
-        return bool(self.problem["ops"][-1]["id"] != NO_BACKWARD_PART)
+    def is_measured(self) -> bool:
+        return (self.measured_backward_bytes if self.has_backward_part else self.measured_forward_bytes) is not None
 
     @property
     def runs_again(self) -> int:
@@ -170,8 +171,8 @@ class RegionPlan:
         if self.mode == "inductor":
             rows.append(("Inductor", "", f"compiles {'a partition of the planner' if self.report['schedule'] else 'PyTorch'}'s, of {self.rounds} lowered"))
         if self.measured_forward_bytes is not None:
-            backward = NO_BACKWARD_PART if not self.has_backward_part else "not run yet" if self.measured_backward_bytes is None else shown(self.measured_backward_bytes)
-            backward = backward if backward == NO_BACKWARD_PART else f"backward {backward}"
+            backward = "not run yet" if self.measured_backward_bytes is None else shown(self.measured_backward_bytes)
+            backward = f"backward {backward}" if self.has_backward_part else NO_BACKWARD_PART
             rows.append(("measured", "", f"forward {shown(self.measured_forward_bytes)}, {backward} ({'allocator' if self.mode == 'inductor' else 'storages'})"))
         return "\n".join(f"{name:<13}{value:>12}  {more}".rstrip() for name, value, more in rows)
 
@@ -237,7 +238,7 @@ def plan_region(backend: Any, joint: Joint, args: Sequence[Any], device: torch.d
         peak = max(update_peak, error.report["peak_bytes"])
         raise refusal(peak, f"{shown(memory)}, of which {shown(resident.total + allowance.taken_bytes)} are resident: {error.message}",
                       what_fits(backend, peak, allowance.waiting_bytes, _price(backend, problem, error.report, peak))) from error
-    return RegionPlan(memory, resident, allowance, tangents, report, problem)
+    return RegionPlan(memory, resident, allowance, tangents, report, problem, has_backward_part=joint.has_backward_part)
 
 
 def _price(backend: Any, problem: dict[str, Any], smallest: dict[str, Any], peak: int) -> str:
