@@ -64,7 +64,7 @@ test_torch() {
   "$environment/bin/pip" install --quiet --requirement "$environment/requirements.txt"
   step "PyTorch models within budgets: bits, bytes, refusals; what transformers and datasets bring and load"
   local log="$environment/second.log" second
-  torch_tests "$environment" exact uses optimizers graphs frozen measuring masked huggingface gradients limit >"$log" 2>&1 &
+  torch_tests "$environment" exact uses own_ops optimizers graphs frozen measuring masked huggingface gradients limit >"$log" 2>&1 &
   second=$!
   torch_tests "$environment" inductor layers trainer ranks || { wait "$second" || cat "$log"; return 1; }
   wait "$second" || { cat "$log"; return 1; }

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "base/given_threads.h"
 #include "snug/error.h"
 
 // What a parallel region becomes: called by name because GCC's and LLVM's runtimes both have it,
@@ -103,12 +104,14 @@ bool has_threads(int threads) {
 }
 
 void check_threads(int threads) {
-  if (has_threads(threads)) return;
-  throw Error(ErrorCode::unsupported, "threads",
-              "this process was forked from one that had computed in several threads, of which it "
-              "has none: it would wait for them for ever",
-              "fork before anything is computed, let the child start a program (exec), or plan in "
-              "the child with threads = 1");
+  if (!has_threads(threads)) {
+    throw Error(ErrorCode::unsupported, "threads",
+                "this process was forked from one that had computed in several threads, of which "
+                "it has none: it would wait for them for ever",
+                "fork before anything is computed, let the child start a program (exec), or plan "
+                "in the child with threads = 1");
+  }
+  check_given_threads(threads);
 }
 
 void set_library_threads(int threads) { omp_set_num_threads(std::max(threads, 1)); }

@@ -54,7 +54,7 @@ void parallel_parts_for(int threads, int64_t n, int64_t grain, PartBody body) no
 /// False where loops in so many threads would never end: in a process that was forked from one
 /// whose loops had workers.
 [[nodiscard]] bool has_threads(int threads);
-/// Throws Error{unsupported} there. To be asked before the first loop of a call.
+/// Throws Error{unsupported} there, and where the system gives fewer. Before a call's first loop.
 void check_threads(int threads);
 
 /// Sets the number of workers that oneDNN's primitives use when called from this thread.

@@ -8,9 +8,11 @@
 #include <sentencepiece_trainer.h>
 
 #include <algorithm>
+#include <system_error>
 #include <unordered_map>
 
 #include "base/check.h"
+#include "base/given_threads.h"
 #include "text/unicode_rules.h"
 
 namespace snug::text {
@@ -77,8 +79,12 @@ Settings settings_of(const std::string& model_type, int64_t pieces, const std::s
 std::vector<ScoredPiece> train(const Settings& settings, const std::vector<Line>& lines) {
   WordLines iterator(lines);
   std::string model;
-  const auto status = sentencepiece::SentencePieceTrainer::Train(settings, &iterator, &model);
-  SNUG_CHECK(status.ok(), status.ToString());
+  try {
+    const auto status = sentencepiece::SentencePieceTrainer::Train(settings, &iterator, &model);
+    SNUG_CHECK(status.ok(), status.ToString());
+  } catch (const std::system_error& error) {  // one thread is one beside the caller's
+    throw no_thread("learn a vocabulary", error);
+  }
   sentencepiece::SentencePieceProcessor reader;
   const auto loaded = reader.LoadFromSerializedProto(model);
   SNUG_CHECK(loaded.ok(), loaded.ToString());

@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/float_mode.h"
+#include "base/given_threads.h"
 #include "base/units.h"
 #include "snug/error.h"
 
@@ -107,9 +108,7 @@ class BatchStream::Ahead {
     try {
       thread_ = std::thread([this] { work(); });
     } catch (const std::system_error& error) {
-      throw Error(ErrorCode::unsupported, "threads",
-                  std::string("no thread can be had to read rows ahead: ") + error.what(),
-                  "raise the limit of processes (ulimit -u)");
+      throw no_thread("read rows ahead", error);
     }
   }
   Ahead(const Ahead&) = delete;

@@ -239,7 +239,7 @@ class _Region:
             self.compiled.setdefault(key, []).append(compiled)
         else:
             share = compiled.share_of_call(args)
-            if share != compiled.planned_share:
+            if share != compiled.planned_share or (compiled.is_outdated and not compiled.is_pending()):
                 anew = self._planned_anew(compiled, share, args)
                 known[known.index(compiled)] = compiled = anew
         return compiled(args)
@@ -272,8 +272,8 @@ class _Region:
                 self.constants |= error.places or set(numbers.free)
 
     def _planned_anew(self, compiled: Compiled, share: Allowance | None, args: Sequence[Any]) -> Compiled:
-        assert compiled.plan is not None and share is not None
-        is_beside_results = share != compiled.share and share.waiting_bytes != compiled.plan.allowance.waiting_bytes
+        assert compiled.plan is not None
+        is_beside_results = share not in (None, compiled.share) and share.waiting_bytes != compiled.plan.allowance.waiting_bytes
         try:
             found = self._compile(args, share)
         except DoesNotFit:

@@ -133,6 +133,7 @@ class Compiled:
         self.numbers = numbers or Numbers()
         self.plan: RegionPlan | None = None  # none of what only evaluates
         self.is_of_step = torch.is_grad_enabled()
+        self.is_outdated = False  # ops have taken what the plan does not know
         self.has_run = False  # without one: in this step
         self.share = self.planned_share = share
         self.forward: Program | None = None
@@ -352,9 +353,10 @@ class Compiled:
         handed_on = self._kept_inputs(args)
         self._note_inputs(args)
         if self.plan.measured_forward_bytes is None:
-            watch = Watch()
+            watch = self._watch()
             results = self.forward.watched(args, watch, set())
-            self.plan.measure_forward(watch.peak)
+            self._learn_prices(watch)
+            self.plan.measure_forward(watch.peak, is_outdated=self.is_outdated)
         else:
             results = self.forward(args)
         self._note_forward(handed_on + [held(results[place]) for place in self.saved_places], [results[i] for i in self.made_results])
@@ -382,13 +384,23 @@ class Compiled:
             results = self.backward(args)
             self._check_retained(crossed, results)
             return results
-        watch = Watch()
+        watch = self._watch()
         for each in self.results:
             watch.add_held(*each)
         results = self.backward.watched(args, watch, self.counted)
+        self._learn_prices(watch)
         if not self._check_retained(crossed, results):
-            self.plan.measure_backward(watch.peak)
+            self.plan.measure_backward(watch.peak, is_outdated=self.is_outdated)
         return results
+
+    def _watch(self) -> Watch:
+        return Watch(self.backend.prices(self.device), counts_scratch=self.backend.count == "workspace")
+
+    def _learn_prices(self, watch: Watch) -> None:
+        """Of ops that do not run on made-up operands."""
+        if watch.learned:
+            self.backend.prices(self.device).learn(watch.learned)
+            self.is_outdated |= watch.is_plan_outdated
 
     def _room_for_retained(self) -> str:
         """A plan takes what it is given: until all is kept, more memory leaves no room for what stays."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import operator
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -20,14 +21,15 @@ from torch._inductor import config as inductor_config
 from torch._inductor.compile_fx import compile_fx, compile_fx_inner
 from torch._inductor.custom_graph_pass import CustomPartitionerFn
 from torch.fx import GraphModule, Node
+from torch.utils.checkpoint import CheckpointPolicy
 
 from .. import version
 from .._errors import DoesNotFit, Error
 from ._candidates import Candidates, Parts
 from ._compiled import Compiled, Held, boxed, device_of, held, nothing_donated, num_outputs, there
-from ._joint import NO_BACKWARD_PART, Joint, Price, draws, list_forward_part, no_backward_part
+from ._joint import NO_BACKWARD_PART, Joint, Price, draws, list_forward_part, no_backward_part, written
 from ._lowered import Part, Reader, generate, guarded, seen_by
-from ._marks import make_again
+from ._marks import make_again, storages_of
 from ._measure import growth
 from ._memory import shown
 from ._numbers import copied
@@ -91,6 +93,19 @@ def _is_fused(node: Node) -> bool:
     if not isinstance(node.target, torch._ops.OpOverload):
         return False
     return torch.Tag.pointwise in node.target.tags or node.target.namespace == "prims" or node.target._schema.name in _FUSED_BESIDE_POINTWISE
+
+
+def _keep_what_is_read_of_written(module: GraphModule) -> None:
+    """PyTorch's partitioner would make it again in the backward part, of inputs that the forward part has written since: wrong gradients, without a word."""
+    changed: set[int] = set()
+    for node in module.graph.nodes:
+        changed.update(key for each in written(node) if each.op == "placeholder" for key in storages_of(each))
+    for node in module.graph.nodes if changed else ():
+        if node.op != "call_function" or written(node) or not any(changed.intersection(storages_of(each)) for each in node.all_input_nodes):
+            continue
+        if not changed.intersection(storages_of(node)):  # else a view of them
+            for each in [user for user in node.users if user.target is operator.getitem] or [node]:
+                each.meta["recompute"] = CheckpointPolicy.MUST_SAVE
 
 
 def _draw_in_order(nodes: Iterable[Node]) -> bool:
@@ -160,6 +175,7 @@ class Fused(Compiled):
         self.num_results = num_fwd_outputs
         own = copied(module)
         joint = fused_joint(own, num_fwd_outputs, prices)
+        _keep_what_is_read_of_written(module)
         parts = min_cut_rematerialization_partition(module, joint_inputs, num_fwd_outputs=num_fwd_outputs, **more)
         warn_of_what_is_not_seen(backend, joint, self._args)
         self.candidates = candidates = Candidates(backend, own, joint, self._args, self.device, self.allowance())

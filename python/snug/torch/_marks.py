@@ -34,14 +34,14 @@ def make_again(graph: Graph, num_forward_outputs: int, draws: Any) -> None:
             raise Error("unsupported", f"{node.name} ({node.meta.get('original_aten') or node.target})", "is marked MUST_RECOMPUTE and draws random numbers, which would be others",
                         "let the policy return PREFER_RECOMPUTE for it: numbers that were drawn are kept")
     copies: dict[Node, Node] = {}
-    hidden = {each for node in marked for each in _storages(node)}
+    hidden = {each for node in marked for each in storages_of(node)}
     behind = _of_backward_part(graph)
     for node in list(graph.nodes):
         if node in behind and node.op == "call_function":
             for each in node.all_input_nodes:
                 if each in marked:
                     node.replace_input_with(each, _copy(graph, each, marked, copies, node))
-            if _storages(node) & hidden:
+            if storages_of(node) & hidden:
                 node.meta["val"] = value_of(node)  # a view, now of a copy
     for node in marked:
         for each in (node, *node.users):
@@ -58,7 +58,8 @@ def _tag(node: Node) -> str:
     return str(node.meta.get("partitioner_tag", ""))
 
 
-def _storages(node: Node) -> set[int]:
+def storages_of(node: Node) -> set[int]:
+    """That what the node makes lies in."""
     return set(storages(torch.utils._pytree.tree_leaves(node.meta.get("val"))))
 
 
@@ -81,7 +82,7 @@ def _marked(graph: Graph, num_forward_outputs: int) -> dict[Node, None]:
     for node in graph.nodes:
         if node.op != "call_function" or node in behind or node in results:
             continue
-        is_part = any(each in found for each in node.all_input_nodes) and (node.target is operator.getitem or _storages(node) & {key for each in node.all_input_nodes for key in _storages(each)})
+        is_part = any(each in found for each in node.all_input_nodes) and (node.target is operator.getitem or storages_of(node) & {key for each in node.all_input_nodes for key in storages_of(each)})
         if is_part or (_mark(node) == "MUST_RECOMPUTE" and not _starts_another(node)):
             found[node] = None
     return found

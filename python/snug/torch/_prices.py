@@ -12,7 +12,7 @@ import pathlib
 import platform
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -26,6 +26,7 @@ from ._profiler import allocated_on_cpu
 MOVED = 32 << 20  # bytes that an op reads and writes to show how fast the device moves them
 BYTES_PER_MS = 10e6  # of an op that does not run on made-up operands
 MS_PER_CALL = 0.005
+OF_PYTORCH = ("aten", "prims", "mkldnn", "onednn", "quantized", "quantized_decomposed")
 
 
 def cache_folder() -> pathlib.Path:
@@ -52,7 +53,7 @@ def wait(device: torch.device) -> None:
 
 
 class Prices:
-    """What ops cost. `estimated` has those that could not be measured."""
+    """What ops cost. `estimated` has those that could not be measured, whose nodes say for what they are held, and under which key to tell what they took (`learn`)."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
@@ -60,6 +61,9 @@ class Prices:
         self.path = cache_folder() / f"{safe}.json"
         self.estimated: list[str] = []
         self._known: dict[str, Price | None] = self._read()
+        self._unsure = {*self._known}  # of these, ops that are not PyTorch's may be others by now
+        self._unmeasured: set[str] = set()  # do not run on made-up operands
+        self._learned: set[str] = set()  # in this process
         self._is_changed = False
 
     def of(self, node: Node, operands: Mapping[Node, torch.Tensor] | None = None) -> Price:
@@ -67,14 +71,38 @@ class Prices:
         name = node.target if isinstance(node.target, torch._ops.OpOverload) else getattr(node.target, "__qualname__", str(node.target))
         values = {each: each.meta["val"] for each in node.all_input_nodes} | dict(operands or {})
         key = f"{name}{_shown(node.args, values)}{_shown(node.kwargs, values)}"
-        if key not in self._known:
-            self._known[key] = self._measure(node, values)
-            self._is_changed = True
+        if key not in self._known or (key in self._unsure and not _is_of_pytorch(node)):
+            known = self._known.get(key)
+            found = self._measure(node, values, known)
+            if found is None:
+                self._unmeasured.add(key)
+            self._is_changed |= key not in self._known or found not in (None, known)
+            self._known[key] = found or known
+            self._unsure.discard(key)
         price = self._known[key]
         if price is None:
+            self._unmeasured.add(key)
             self.estimated.append(node.name)
-            return Price(_estimate(node))
+            price = Price(_estimate(node))
+        if key in self._unmeasured:
+            node.meta["unmeasured"] = key, price
         return price
+
+    def measured_now(self, run: Callable[[], Any]) -> tuple[Any, Price]:
+        """What a call returns that can be made only once, and what it took."""
+        start = time.perf_counter()
+        result, scratch = self._scratch(run)
+        return result, Price(round((time.perf_counter() - start) * 1000, 6), scratch, *_storages(result))
+
+    def learn(self, prices: Mapping[str, Price]) -> None:
+        """Of ops that do not run on made-up operands: what they took on others, at most."""
+        for key, price in prices.items():
+            known = self._known[key]
+            if known is None or key not in self._learned or price.scratch > known.scratch:
+                self._known[key] = price
+                self._is_changed |= known is None or known[1:] != price[1:]
+            self._learned.add(key)
+        self.save()
 
     def of_call(self, target: Any, args: Any, words: Any, result: Any) -> Price:
         """Of an op beside a graph, with tensors without memory."""
@@ -125,7 +153,8 @@ class Prices:
         except (OSError, ValueError, AttributeError, TypeError, IndexError):
             return {}
 
-    def _measure(self, node: Node, values: Mapping[Node, Any]) -> Price | None:
+    def _measure(self, node: Node, values: Mapping[Node, Any], known: Price | None) -> Price | None:
+        """`known`: from another process. It holds where the op still takes and makes as much."""
         def run() -> Any:
             return node.target(*operands, **words)
 
@@ -133,11 +162,11 @@ class Prices:
         with _disable_current_modes(), torch.random.fork_rng(devices=devices), torch.no_grad():
             try:
                 operands, words = _operands(node, values, self.device)
-                result = run()
-                made = [each for each in torch.utils._pytree.tree_leaves(result) if isinstance(each, torch.Tensor)]
-                storages, types = tuple(each.untyped_storage().nbytes() for each in made), tuple(str(each.dtype).removeprefix("torch.") for each in made)
-                del result, made
-                return Price(round(self._seconds(run) * 1000, 6), self._scratch(run), storages, types)
+                made = _storages(run())  # what is set up at the first run is the library's
+                price = Price(0, self._scratch(run)[1], *made)
+                if known is not None and known[1:] == price[1:]:
+                    return known
+                return price._replace(cost=round(self._seconds(run) * 1000, 6))
             except Error:  # of the profiler
                 raise
             except Exception:  # noqa: BLE001: made-up operands may be no valid ones, whatever the op says
@@ -164,8 +193,8 @@ class Prices:
                 repeats, times = 10, []  # one launch is mostly waiting
         return min(times)
 
-    def _scratch(self, run: Any) -> int:
-        """Bytes at the op's own peak beside what it returns."""
+    def _scratch(self, run: Callable[[], Any]) -> tuple[Any, int]:
+        """What a call returns, and bytes at its own peak beside that."""
         if self.device.type == "cuda":
             wait(self.device)
             torch.cuda.reset_peak_memory_stats(self.device)
@@ -173,9 +202,20 @@ class Prices:
             result = run()
             wait(self.device)
             after = torch.cuda.memory_stats(self.device)
-            return max(0, after["requested_bytes.all.peak"] - max(before, after["requested_bytes.all.current"]))
-        peak, kept = allocated_on_cpu(run)
-        return peak - max(0, kept)
+            return result, max(0, after["requested_bytes.all.peak"] - max(before, after["requested_bytes.all.current"]))
+        peak, kept, result = allocated_on_cpu(run)
+        return result, peak - max(0, kept)
+
+
+def _is_of_pytorch(node: Node) -> bool:
+    """Which says its version in the name of the file; or ours."""
+    return not isinstance(node.target, torch._ops.OpOverload) or node.target.namespace in OF_PYTORCH
+
+
+def _storages(result: Any) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """Of what an op makes: bytes and types."""
+    made = [each for each in torch.utils._pytree.tree_leaves(result) if isinstance(each, torch.Tensor)]
+    return tuple(each.untyped_storage().nbytes() for each in made), tuple(str(each.dtype).removeprefix("torch.") for each in made)
 
 
 def _shown(arg: Any, values: Mapping[Node, Any]) -> str:

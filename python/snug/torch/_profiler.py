@@ -57,12 +57,11 @@ def say_gone(count: int) -> None:
         pass
 
 
-def allocated_on_cpu(run: Callable[[], Any]) -> tuple[int, int]:
-    """The largest sum of what a call allocates on the CPU, and what of it is there when it returns."""
+def allocated_on_cpu(run: Callable[[], Any]) -> tuple[int, int, Any]:
+    """The largest sum of what a call allocates on the CPU, what of it is there when it returns, and what it returns."""
     with watched_allocations() as events:
         result = run()
-    del result
-    return peak_of(events), sum(events)
+    return peak_of(events), sum(events), result
 
 
 def peak_of(events: list[int]) -> int:

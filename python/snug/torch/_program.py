@@ -2,6 +2,7 @@
 """A graph as straight Python: every op in its order, every name forgotten behind its last use."""
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -11,6 +12,8 @@ from torch.fx import GraphModule, Node
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from .._errors import Error
+from ._joint import Price
+from ._prices import Prices
 
 
 def _last_uses(module: GraphModule) -> dict[Node, list[Node]]:
@@ -105,8 +108,10 @@ class Program:
                 watch.leave_out(values[node])
             else:
                 operands, words = torch.fx.node.map_arg((node.args, node.kwargs), lambda arg: values[arg])
-                values[node] = node.target(*operands, **words)
+                run = functools.partial(node.target, *operands, **words)
                 del operands, words
+                values[node] = watch.run(node, run)
+                del run
                 watch.see(node, values[node])
             for each in dead[node]:
                 del values[each]
@@ -114,10 +119,15 @@ class Program:
 
 
 class Watch:
-    """The bytes of all storages that ops have made and that are still there, by who looks at them last."""
+    """The bytes of all storages that ops have made and that are still there, by who looks at them last. Ops that do not run on made-up
+    operands are measured; `counts_scratch`: with what they take within."""
 
-    def __init__(self) -> None:
+    def __init__(self, prices: Prices, counts_scratch: bool) -> None:
         self.peak = 0
+        self.learned: dict[str, Price] = {}  # by key of Prices
+        self.is_plan_outdated = False  # by what was learned
+        self._prices = prices
+        self._counts_scratch = counts_scratch
         self._live: dict[int, tuple[StorageWeakRef, int]] = {}
         self._elsewhere: dict[int, StorageWeakRef] = {}
 
@@ -141,14 +151,25 @@ class Watch:
             self._elsewhere[storage._cdata] = StorageWeakRef(storage)
             self._live.pop(storage._cdata, None)
 
+    def run(self, node: Node, run: Callable[[], Any]) -> Any:
+        if "unmeasured" not in node.meta:
+            return run()
+        key, planned = node.meta["unmeasured"]
+        result, price = self._prices.measured_now(run)
+        self.learned[key] = price = max(self.learned.get(key, price), price, key=lambda each: each.scratch)
+        self.is_plan_outdated |= (self._counts_scratch and price.scratch > planned.scratch) or difference(node, result) is not None
+        return result
+
     def see(self, node: Node, value: Any) -> None:
         """Behind an op, while its operands are still held."""
-        if node.target is not operator.getitem:
+        learned = self.learned[node.meta["unmeasured"][0]] if "unmeasured" in node.meta else None
+        if learned is None and node.target is not operator.getitem:
             compare(node, value)
         for each in value if isinstance(value, (tuple, list)) else [value]:
             self.add(each)
         self._live = {key: entry for key, entry in self._live.items() if not entry[0].expired()}
-        self.peak = max(self.peak, sum(count for _, count in self._live.values()))
+        scratch = learned.scratch if learned is not None and self._counts_scratch else 0
+        self.peak = max(self.peak, scratch + sum(count for _, count in self._live.values()))
 
 
 def compare(node: Node, value: Any) -> None:
@@ -156,10 +177,16 @@ def compare(node: Node, value: Any) -> None:
 
     Raises Error where a storage has other bytes.
     """
+    found = difference(node, value)
+    if found is not None:
+        raise Error("internal", f"{node.name} ({node.target})", found)
+
+
+def difference(node: Node, value: Any) -> str | None:
     planned = [each for each in torch.utils._pytree.tree_leaves(node.meta.get("val")) if isinstance(each, torch.Tensor)]
     made = [each for each in torch.utils._pytree.tree_leaves(value) if isinstance(each, torch.Tensor)]
     expected = node.meta.get("storage_bytes") or [each.untyped_storage().nbytes() for each in planned]
     for number, (count, tensor) in enumerate(zip(expected, made)):
         if tensor.untyped_storage().nbytes() != count or tensor.dtype != planned[number].dtype:
-            raise Error("internal", f"{node.name} ({node.target})", f"made a storage of {tensor.untyped_storage().nbytes()} bytes, {tensor.dtype}; the plan has {count}, "
-                        f"{planned[number].dtype}")
+            return f"made a storage of {tensor.untyped_storage().nbytes()} bytes, {tensor.dtype}; the plan has {count}, {planned[number].dtype}"
+    return None

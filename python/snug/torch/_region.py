@@ -140,20 +140,24 @@ class RegionPlan:
             self.measured_forward_bytes -= self.later_bytes
         self.more_gradients = self.later_bytes = 0
 
-    def measure_forward(self, made: int) -> None:
+    def measure_forward(self, made: int, *, is_outdated: bool = False) -> None:
         self.measured_forward_bytes = made + self.resident.total + self.known_allowance.taken_bytes
-        self._compare("forward", self.measured_forward_bytes, self.forward_peak_bytes)
+        self._compare("forward", self.measured_forward_bytes, self.forward_peak_bytes, is_outdated)
 
-    def measure_backward(self, made: int) -> None:
+    def measure_backward(self, made: int, *, is_outdated: bool = False) -> None:
         known = self.known_allowance
         self.measured_backward_bytes = made + self.resident.total + known.taken_bytes + known.waiting_gradients + self.tangent_bytes
-        self._compare("backward", self.measured_backward_bytes, self.backward_peak_bytes)
+        self._compare("backward", self.measured_backward_bytes, self.backward_peak_bytes, is_outdated)
 
-    def _compare(self, part: str, measured: int, planned: int) -> None:
+    def _compare(self, part: str, measured: int, planned: int, is_outdated: bool) -> None:
         if self.mode == "inductor":
             if measured > self.memory:
                 raise refusal(measured, f"{shown(self.memory)} does not hold the {part} part: {measured} bytes measured, {planned} planned of Inductor's buffers",
                                f'resident_bytes={self.resident.other + measured - planned}, so that the plan leaves room, or mode="exact"')
+        elif is_outdated:
+            if measured > self.memory:
+                warnings.warn(f"snug.torch: this step took {shown(measured)} of {shown(self.memory)}: ops that do not run on made-up operands took what was not known before. "
+                              "At the next step the graph is planned anew", stacklevel=2)
         elif measured > planned:
             raise Error("internal", f"{part} part", f"had {measured} bytes in memory, {planned} were planned", "report the model: the plan did not know one of its ops")
 
