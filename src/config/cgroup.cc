@@ -234,15 +234,16 @@ std::optional<double> cores_of(const Group& group) {
 int64_t available_bytes(const std::string& root) {
   const std::string path = root + "/proc/meminfo";
   const std::string text = io::read_all(path, kMaxProcBytes);
-  for (const std::string_view line : lines_in(text)) {
-    const std::vector<std::string_view> words = words_in(line);
-    if (words.size() < 2 || words[0] != "MemAvailable:") continue;
-    int64_t kib = 0;
-    const auto result = std::from_chars(words[1].data(), words[1].data() + words[1].size(), kib);
-    if (result.ec == std::errc() && kib >= 0 && kib < kUnlimitedBytes / 1024) return kib * 1024;
-  }
-  throw Error(ErrorCode::io, path, "there is no MemAvailable",
-              "give --memory as a number of bytes");
+  const auto says = [&](const char* name) { return text.find(name) != std::string::npos; };
+  const auto kib = [&](const char* name) { return number_after(text, name); };
+  // Kernels before 3.14, and some sandboxes, leave the sum to who reads its parts.
+  const bool is_summed = says("MemAvailable:");
+  const int64_t parts =
+      kib("MemFree:") + kib("Buffers:") + std::max<int64_t>(kib("Cached:") - kib("Shmem:"), 0);
+  const int64_t available = is_summed ? kib("MemAvailable:") : parts;
+  if ((is_summed || says("MemFree:")) && available >= 0 && available < kUnlimitedBytes / 1024)
+    return available * 1024;
+  throw Error(ErrorCode::io, path, "it does not say how much memory is free", "is /proc mounted?");
 }
 
 }  // namespace

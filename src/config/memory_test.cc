@@ -49,6 +49,16 @@ void mount_v1(FakeMachine& machine, const std::string& group, const std::string&
                   "33 22 0:29 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n");
 }
 
+TEST(Memory, what_is_available_is_summed_where_the_kernel_does_not_say) {
+  FakeMachine machine(1);
+  machine.put("/proc/meminfo",
+              "MemTotal: 99999999 kB\nMemFree: 1024 kB\nBuffers: 2048 kB\nCached: 8192 kB\n"
+              "Shmem: 4096 kB\n");
+  EXPECT_EQ(machine.limit().bytes, 7 * kMiB);
+  machine.put("/proc/meminfo", "MemTotal: 99999999 kB\n");
+  EXPECT_ERROR((void)machine.limit(), "does not say how much memory is free");
+}
+
 TEST(Memory, forms_are_read_and_written) {
   using Kind = MemorySpec::Kind;
   const std::pair<const char*, MemorySpec> cases[] = {

@@ -103,6 +103,36 @@ class OwnOps(unittest.TestCase):
         (plan,) = backend.plans
         self.assertEqual((plan.measured_forward_bytes, plan.measured_backward_bytes), (plan.forward_peak_bytes, plan.backward_peak_bytes))
 
+    def test_graphs_that_share_the_memory(self):
+        """It is divided once what all of them take is known."""
+        own = op("in_the_first_graph", takes_within)
+
+        def loss(x, order):
+            x = own(x @ self.weight, order)
+            torch._dynamo.graph_break()
+            return x.cos().square().mean()
+
+        backend = self.backend(graphs="several")
+        run = torch.compile(loss, backend=backend)
+        for _ in range(4):
+            self.weight.grad = None
+            run(*self.batch).backward()
+        wanted = self.weight.grad
+        first, second = backend.plans
+        self.assertGreater(first.peak_bytes, 4 * WITHIN)
+        self.assertTrue(first.is_measured and second.is_measured)
+        least = first.resident.total + first.inputs_of_others + 4 * WITHIN + 3 * self.weight.nbytes
+        self.setUp()  # nothing is known
+        less = self.backend(least, graphs="several")
+        run = torch.compile(loss, backend=less)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the first step took more than was known
+            for _ in range(4):
+                self.weight.grad = None
+                run(*self.batch).backward()
+        self.assertTrue(torch.equal(self.weight.grad, wanted))
+        self.assertLessEqual(max(each.peak_bytes for each in less.plans), least)
+
     def test_an_op_that_is_another_in_the_next_process(self):
         """Its price is in a file, under its name."""
         own = op("changes", of_its_own)

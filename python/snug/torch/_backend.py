@@ -165,7 +165,10 @@ class Backend:
             gc.collect()  # Dynamo leaves cycles behind that hold what a frame had when it was compiled
         if self.waiting_bytes():
             return
-        if self.is_learning and self.order:
+        if self.is_learning and any(part.is_outdated for part in self.order):
+            for part in self.order:
+                part.leaves = []  # of a step that is learned from once more
+        elif self.is_learning and self.order:
             shares = divide(self.memory, self.effort, [(part, part.plan) for part in self.order if part.plan is not None], self._inputs_beside(), self._waiting_gradients())
             self.is_learning = False
             for part in self.order:
@@ -273,7 +276,7 @@ class _Region:
 
     def _planned_anew(self, compiled: Compiled, share: Allowance | None, args: Sequence[Any]) -> Compiled:
         assert compiled.plan is not None
-        is_beside_results = share not in (None, compiled.share) and share.waiting_bytes != compiled.plan.allowance.waiting_bytes
+        is_beside_results = share is not None and share != compiled.share and share.waiting_bytes != compiled.plan.allowance.waiting_bytes
         try:
             found = self._compile(args, share)
         except DoesNotFit:
@@ -281,7 +284,7 @@ class _Region:
                 return compiled  # which says that these results are in the way
             raise
         self.backend.parts.remove(compiled)
-        if is_beside_results:
+        if share is not None and is_beside_results:
             warnings.warn(f"snug.torch: results of an earlier call, {shown(share.waiting_bytes)}, are there while the next one runs: it was planned anew to leave "
                           "room for them. Who lets go of them before (del) saves that", stacklevel=3)
         return found
