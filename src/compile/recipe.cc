@@ -30,8 +30,7 @@ class FrozenNames {
     if (word.starts_with(kFirst)) return add_first(word);
     if (!mark([&](size_t i) { return matches_wildcard(word, names_[i]); }))
       refuse_freeze("the pattern '" + word + "' matches no weight of the model",
-                    "`snug inspect --weights` lists the names, for example '" +
-                        (names_.empty() ? "" : names_.front()) + "'");
+                    optim::names_hint(names_));
   }
   [[nodiscard]] bool holds(size_t i) const { return is_frozen_[i]; }
 
@@ -56,7 +55,7 @@ class FrozenNames {
     };
     if (!mark(is_one))
       refuse_freeze("the model has no weights called embeddings before its layers",
-                    "give name patterns; `snug inspect --weights` lists the names");
+                    "give name patterns; " + optim::names_hint(names_));
   }
   void add_first(const std::string& word) {
     const int64_t there_are = optim::numbered_layers(names_);

@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "base/ascii.h"
+#include "base/listed.h"
 #include "base/stop.h"
 #include "base/wildcard.h"
 #include "snug/error.h"
@@ -61,9 +62,7 @@ std::vector<const GroupRule*> rules_of(const std::vector<std::string>& names,
       found[i] = &rule;
       wins = true;
     }
-    if (!matches)
-      refuse(rule.match, "matches no weight of the model",
-             "`snug inspect --weights` lists the names");
+    if (!matches) refuse(rule.match, "matches no weight of the model", names_hint(names));
     if (!wins)
       refuse(rule.match, "comes after patterns that match all its weights",
              "put it before them: the first match wins");
@@ -135,6 +134,10 @@ ParameterGroups assign_groups(const std::vector<std::string>& names, const Group
     groups.members[names[i]] = member;
   }
   return groups;
+}
+
+std::string names_hint(const std::vector<std::string>& names) {
+  return "the weights are " + joined(names, kListed) + "; `snug inspect --weights` lists a run's";
 }
 
 }  // namespace snug::optim

@@ -48,6 +48,9 @@ void check_groups(const GroupRules& rules, const std::vector<std::string>& train
 /// it.
 [[nodiscard]] std::vector<int64_t> layers_of(const std::vector<std::string>& names);
 
+/// The hint of a pattern that matches none of the model's weights: what they are called.
+[[nodiscard]] std::string names_hint(const std::vector<std::string>& names);
+
 /// How many layers have a number: all but what comes before the first and after the last.
 [[nodiscard]] int64_t numbered_layers(const std::vector<std::string>& names);
 

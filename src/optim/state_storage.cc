@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/wildcard.h"
+#include "optim/groups.h"
 #include "snug/error.h"
 
 namespace snug::optim {
@@ -80,7 +81,7 @@ void check_storage(const StateStorage& storage, const Options& options,
     if (!is_used)
       throw Error(ErrorCode::bad_config, "optim_bits_overrides",
                   "the pattern '" + rule.match + "' matches no weight of the model",
-                  "`snug inspect --weights` lists the names");
+                  names_hint(names));
     const bool is_trained = std::any_of(owners.begin(), owners.end(), [&](const StateOwner& owner) {
       return matches_wildcard(rule.match, owner.name);
     });
