@@ -7,7 +7,7 @@
 
 namespace snug {
 
-/// Creates or empties the file and writes all of it. Throws Error{io} that says why it cannot.
+/// Writes the file whole, or leaves what is there. Throws Error{io} that says why it cannot.
 void write_text(const std::string& file, std::string_view text);
 
 }  // namespace snug

@@ -4,12 +4,15 @@ by the call that led there."""
 from __future__ import annotations
 
 import atexit
+import functools
 import itertools
 import os
 import signal
+import sys
 import threading
+import traceback
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 from ._errors import Error, error_of
 
@@ -69,6 +72,21 @@ class _Here(threading.local):
 _here = _Here()
 
 
+@functools.cache
+def _is_main_interpreter() -> bool:
+    """Asked in a main thread: that of a subinterpreter gets no signals, and may not set their handlers."""
+    for number in _SIGNALS:
+        handler = signal.getsignal(number)
+        if handler is None:  # set by others than Python
+            continue
+        try:
+            signal.signal(number, handler)
+            return True
+        except ValueError:
+            return False
+    return False
+
+
 def _take_places() -> None:
     for number in _SIGNALS:
         handler = signal.getsignal(number)
@@ -109,7 +127,7 @@ def heard(function: Callable[..., Any], *arguments: Any) -> Any:
     """What a function of the library gives that calls Python's. Of a signal that came meanwhile (Ctrl-C, an alarm) Python hears
     where the first of those begins, before any `try` in it, and ctypes loses what a handler raises there: so it is held until one
     is `interruptible`, or to the end. Signals are the main thread's."""
-    if threading.current_thread() is not threading.main_thread():
+    if threading.current_thread() is not threading.main_thread() or not _is_main_interpreter():
         return _beside(function, *arguments)
     if _here.is_held:
         return function(*arguments)
@@ -157,6 +175,25 @@ def _begin_in_child() -> None:
     """Which has none of the other threads."""
     global _changed, _calls_beside
     _changed, _calls_beside = threading.Condition(), 0
+
+
+def end_child(error: BaseException | None) -> NoReturn:
+    """Where a callback of a run ends in a process that was forked in it: the run, and its folder, are the parent's, so nothing of it may unwind here."""
+    status = 1
+    if isinstance(error, SystemExit):
+        status = 0 if error.code is None else error.code if isinstance(error.code, int) else 1
+        if status == 1 and not isinstance(error.code, int):
+            print(error.code, file=sys.stderr)
+    elif error is not None:
+        traceback.print_exception(type(error), error, error.__traceback__)
+    else:
+        print("snug: a process that was forked in a callback ends where the callback does, since the run is its parent's: end it by os._exit", file=sys.stderr)
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (AttributeError, OSError, ValueError):  # there may be none, or it is closed
+            pass
+    os._exit(status)
 
 
 atexit.register(_end_calls)

@@ -118,6 +118,7 @@ def call(verb: str, options: Mapping[str, str], event: Callable[[str, Any], Any]
 def _told(event: Callable[[str, Any], Any] | None, function: Callable[..., Any], *arguments: Any) -> Any:
     """The result of a function of the library whose last arguments are an event and its context."""
     raised: list[BaseException] = []
+    process = os.getpid()
 
     def tell(_context: Any, kind: bytes, text: bytes) -> int:
         if raised:
@@ -126,10 +127,14 @@ def _told(event: Callable[[str, Any], Any] | None, function: Callable[..., Any],
             with _callbacks.interruptible:
                 if event is not None:
                     event(kind.decode(), json.loads(text))
-            return 0
         except BaseException as error:  # noqa: BLE001: nothing may leave through C
+            if os.getpid() != process:
+                _callbacks.end_child(error)
             raised.append(error)
             return 1
+        if os.getpid() != process:
+            _callbacks.end_child(None)
+        return 0
 
     address = _callbacks.heard(function, *arguments, _EVENT(tell), None)
     if not raised:

@@ -10,13 +10,15 @@
 namespace snug {
 namespace {
 
-constexpr const char* kMoreThreads = "raise the limit of processes (ulimit -u)";
+constexpr const char* kMoreThreads =
+    "raise the limit of processes or of address space (ulimit -u, ulimit -v), or lower that of a "
+    "thread's stack (ulimit -s)";
 
 }  // namespace
 
-void check_given_threads(int threads) {
+bool check_given_threads(int threads) {
   static std::atomic<int> most_given = 1;
-  if (threads <= most_given.load(std::memory_order_relaxed)) return;
+  if (threads <= most_given.load(std::memory_order_relaxed)) return false;
   std::latch end(1);
   std::vector<std::jthread> given;
   try {
@@ -30,6 +32,7 @@ void check_given_threads(int threads) {
   }
   end.count_down();
   most_given.store(threads, std::memory_order_relaxed);
+  return true;
 }
 
 Error no_thread(const std::string& purpose, const std::system_error& error) {

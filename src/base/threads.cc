@@ -111,7 +111,9 @@ void check_threads(int threads) {
                 "fork before anything is computed, let the child start a program (exec), or plan "
                 "in the child with threads = 1");
   }
-  check_given_threads(threads);
+  if (!check_given_threads(threads)) return;
+  // They are there from now on, whatever is mapped meanwhile.
+  parallel_for(threads, threads, 1, [](int64_t, int64_t) {});
 }
 
 void set_library_threads(int threads) { omp_set_num_threads(std::max(threads, 1)); }

@@ -308,6 +308,6 @@ std::string copy_file(const std::string& from, const std::string& to) {
 
 namespace snug {
 
-void write_text(const std::string& file, std::string_view text) { io::write_file(file, text); }
+void write_text(const std::string& file, std::string_view text) { io::replace_file(file, text); }
 
 }  // namespace snug

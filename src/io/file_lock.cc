@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/file_lock.h"
 
+#include <fcntl.h>
+#include <pthread.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
+#include <atomic>
 #include <cerrno>
 #include <utility>
 #include <vector>
@@ -88,12 +92,53 @@ bool link_new(const std::string& from, const std::string& to) {
   return false;
 }
 
+// flock's lock is the open file's, and a forked process has it open as well: it would hold the lock
+// for as long as it lives. There the descriptor becomes one of /dev/null, until who has it closes
+// it. Fixed places, since in a process that was just forked nothing may be allocated; a lock
+// without one is kept by such processes.
+constexpr size_t kMostHeld = 64;
+std::array<std::atomic<int>, kMostHeld>& held_locks() {
+  static std::array<std::atomic<int>, kMostHeld> fds;  // plus 1; 0: a place that is free
+  return fds;
+}
+
+void let_go_in_child() {
+  const int nothing = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  for (std::atomic<int>& held : held_locks()) {
+    const int fd = held.exchange(0) - 1;
+    if (fd < 0) continue;
+    if (nothing < 0 || ::dup3(nothing, fd, O_CLOEXEC) < 0) ::close(fd);
+  }
+  if (nothing >= 0) ::close(nothing);
+}
+
+void note_held(int fd) {
+  static const int is_told = ::pthread_atfork(nullptr, nullptr, let_go_in_child);
+  (void)is_told;
+  for (std::atomic<int>& held : held_locks()) {
+    int free = 0;
+    if (held.compare_exchange_strong(free, fd + 1)) return;
+  }
+}
+
+void forget_held(int fd) {
+  for (std::atomic<int>& held : held_locks()) {
+    int place = fd + 1;
+    if (held.compare_exchange_strong(place, 0)) return;
+  }
+}
+
 }  // namespace
 
-FileLock::FileLock(const File& file, bool uses_flock) {
+FileLock::FileLock(const File& file, bool uses_flock) : process_(::getpid()) {
   if (uses_flock) {
     is_held_ = while_interrupted([&] { return ::flock(file.fd(), LOCK_EX | LOCK_NB); }) == 0;
-    if (is_held_ || errno == EWOULDBLOCK) return;
+    if (is_held_) {
+      fd_ = file.fd();
+      note_held(fd_);
+      return;
+    }
+    if (errno == EWOULDBLOCK) return;
     if (!means_no_locks(errno)) throw_system_error(file.path(), "lock", errno);
   }
   owner_file_ = file.path() + ".owner";
@@ -128,18 +173,26 @@ void FileLock::take_owner_file() {
 
 FileLock::FileLock(FileLock&& other) noexcept
     : is_held_(std::exchange(other.is_held_, false)),
+      fd_(std::exchange(other.fd_, -1)),
+      process_(other.process_),
       owner_file_(std::move(other.owner_file_)),
       owner_(std::move(other.owner_)) {}
 
 FileLock& FileLock::operator=(FileLock&& other) noexcept {
   std::swap(is_held_, other.is_held_);
+  std::swap(fd_, other.fd_);
+  std::swap(process_, other.process_);
   std::swap(owner_file_, other.owner_file_);
   std::swap(owner_, other.owner_);
   return *this;
 }
 
 FileLock::~FileLock() {
-  if (is_held_ && !owner_file_.empty()) ::unlink(owner_file_.c_str());
+  if (!is_held_ || process_ != ::getpid()) return;
+  if (!owner_file_.empty()) ::unlink(owner_file_.c_str());
+  if (fd_ < 0) return;
+  forget_held(fd_);
+  (void)::flock(fd_, LOCK_UN);  // a process that was just forked may still have it open
 }
 
 }  // namespace snug::io

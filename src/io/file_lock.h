@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // An exclusive lock on an open file: flock, which the kernel drops when the process ends, however
-// it ends. Some network file systems have none; a file FILE.owner that names its process stands for
-// it there. That of a process which is gone is taken over where that can be told: on the same
-// machine since it started.
+// it ends; a process that is forked from it has no part in it. Some network file systems have none;
+// a file FILE.owner that names its process stands for it there. That of a process which is gone is
+// taken over where that can be told: on the same machine since it started.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "io/file.h"
@@ -20,7 +21,7 @@ class FileLock {
   FileLock& operator=(FileLock&& other) noexcept;
   FileLock(const FileLock&) = delete;
   FileLock& operator=(const FileLock&) = delete;
-  /// The file goes; flock's lock ends with the last descriptor of what was locked.
+  /// The lock ends, and the file that stands for it goes.
   ~FileLock();
 
   [[nodiscard]] bool is_held() const { return is_held_; }
@@ -34,6 +35,8 @@ class FileLock {
   void take_owner_file();
 
   bool is_held_ = false;
+  int fd_ = -1;           // that flock's lock is of
+  int64_t process_ = -1;  // that has taken it
   std::string owner_file_;
   std::string owner_;
 };

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "io/file_hash.h"
@@ -237,6 +238,35 @@ TEST(FolderLock, without_flock_a_file_names_the_owner_and_goes_with_it) {
     EXPECT_EQ(read_all(owner_file, 1000), other);
   }
   EXPECT_EQ(list_folder(folder.path()).size(), 2U);
+}
+
+// Both ways of locking: a process that is forked meanwhile, and lives on, has no part in it.
+void a_forked_process_keeps_no_lock(bool uses_flock) {
+  const TestFolder folder;
+  std::optional<FolderLock> lock(std::in_place, folder.path(), uses_flock);
+  int wait[2];
+  ASSERT_EQ(::pipe(wait), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    char end = 0;
+    ::close(wait[1]);
+    (void)!::read(wait[0], &end, 1);
+    lock.reset();  // it is not the child's to give back
+    ::_exit(0);
+  }
+  ::close(wait[0]);
+  EXPECT_ERROR(FolderLock(folder.path(), uses_flock), "in use by another run");
+  lock.reset();
+  lock.emplace(folder.path(), uses_flock);
+  EXPECT_TRUE(lock->is_held());
+  ::close(wait[1]);
+  ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+  EXPECT_ERROR(FolderLock(folder.path(), uses_flock), "in use by another run");
+}
+
+TEST(FolderLock, a_forked_process_keeps_none) {
+  a_forked_process_keeps_no_lock(true);
+  a_forked_process_keeps_no_lock(false);
 }
 
 // Both ways of locking: what a killed owner held is free.

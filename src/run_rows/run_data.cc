@@ -207,6 +207,7 @@ std::vector<std::string> names_before(const FileLabels& labels) {
 WorkFolder::WorkFolder(const RunConfig& config) {
   path_ = !config.cache_dir.empty() ? config.cache_dir : config.output_dir;
   if (!path_.empty()) {
+    path_ = io::absolute_path(path_);
     io::make_folders(path_);
     return;
   }

@@ -101,8 +101,9 @@ void check_files_in_memory(const FilesInFolder& files, const std::string& root) 
                   files.folder, limit->source, both_units(limit->bytes), format_bytes(files.bytes),
                   format_bytes(files.process_bytes)),
       "give a folder on a disk" +
-          (left > 0 ? fmt::format(", or --memory {}", left / kPageBytes * kPageBytes)
-                    : std::string()) +
+          (left >= files.smallest_bytes
+               ? fmt::format(", or --memory {}", left / kPageBytes * kPageBytes)
+               : std::string()) +
           (files.key == "output_dir" ? "; fewer archives (save_total_limit) take less" : ""));
 }
 

@@ -34,6 +34,7 @@ struct FilesInFolder {
   std::string folder;  // which exists
   int64_t bytes = 0;
   int64_t process_bytes = 0;
+  int64_t smallest_bytes = 0;  // of the process, within any budget that works
 };
 /// Where the folder lies in memory its files count in the control group, beside the process: throws
 /// Error{out_of_budget} where both together are above its limit.

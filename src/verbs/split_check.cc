@@ -183,7 +183,8 @@ SplitDifference compare_splits(const SplitCase& it, const SessionPlan& first,
     const std::vector<TensorInfo> compared = run.compared();
     FilesInFolder files{.key = it.config.cache_dir.empty() ? "TMPDIR" : "cache_dir",
                         .folder = io::parent_folder(it.file),
-                        .process_bytes = first.report().planned_peak_bytes};
+                        .process_bytes = first.report().planned_peak_bytes,
+                        .smallest_bytes = first.report().smallest_budget_bytes};
     for (const TensorInfo& tensor : compared)
       files.bytes += element_count(tensor.shape) * int64_t{sizeof(float)};
     check_files_in_memory(files);

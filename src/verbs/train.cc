@@ -84,7 +84,8 @@ void open_session(const RunConfig& config, const RunOptions& options, const RunF
     verbs::check_files_in_memory({.key = "output_dir",
                                   .folder = folder.path,
                                   .bytes = bytes_of_files(config, session, model, work),
-                                  .process_bytes = run.planned->report.planned_peak_bytes});
+                                  .process_bytes = run.planned->report.planned_peak_bytes,
+                                  .smallest_bytes = run.planned->report.smallest_budget_bytes});
   run.base_sha256 = start.load(config, model, session);
   // Weights that cannot be trained have ended the run by now, so a plan that is shown begins.
   if (options.callbacks.on_plan) options.callbacks.on_plan(run.planned->report);
@@ -167,7 +168,7 @@ TrainSummary train_model(const RunConfig& given, const RunOptions& given_options
   RunConfig config = given;
   config.require({"model", "train_file", "output_dir"});
   (void)verbs::checked_budget(config, options, verbs::AboveLimit::is_refused);
-  const RunFolder folder{config.output_dir};
+  const RunFolder folder{io::absolute_path(config.output_dir)};  // callbacks may change to another
   io::make_folders(folder.path);
   const io::FolderLock lock(folder.path);
   notices::say(options, lock.notice());

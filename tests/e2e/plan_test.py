@@ -194,6 +194,11 @@ class Plans(Case):
         self.assertTrue(any("bert.encoder.layer.0" in title for title in page.titles))
         self.assertNotRegex(text, r"\bnan\b|\binf\b|-nan")
         self.assertGreater(len(re.findall(r"<circle", text)), 3)
+        former = file.read_bytes()
+        limited = ("sh", "-c", 'trap "" XFSZ; ulimit -f 8 && exec "$@"', "sh")  # as a full disk
+        done = run("plan", "--html", str(file), *options(**dict(base, memory="8GiB")), prefix=limited)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertEqual(file.read_bytes(), former)
         done = run("plan", "--html", str(self.folder / "no" / "plan.html"), *options(**dict(base, memory="8GiB")))
         self.assertEqual(done.returncode, 1)
         for option in ("--html", "--save-plan", "--plan", "--save-problem", "-c"):

@@ -1,5 +1,7 @@
 """What people do with networks, sessions and progress out of habit: from Python itself, numpy and PyTorch. It works, or is one clear exception."""
 import os
+import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
@@ -153,6 +155,72 @@ assert os.waitstatus_to_exitcode(os.wait()[1]) == 5
                 self.assertEqual((ended.returncode, ended.stderr), (0, ""))
                 if program is not evaluate:  # as at any other stop
                     self.assertTrue(os.path.isdir(os.path.join(folder, "last")))
+
+    def test_processes_that_are_forked_in_callbacks(self):
+        """The run and its folder are the parent's, however the child leaves the callback, and for as long as it lives."""
+        keys = dict(model="mlp", hidden_sizes=[8], vocab_size=200, max_seq_length=16, memory="1GiB", threads=1, train_file=common.make_rows(16), logging_steps=1,
+                    save_steps=2, seed=1)
+        codes = []
+
+        def forks(line):
+            child = os.fork()
+            if child:
+                if line["step"] < 4:
+                    codes.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+                else:
+                    alive.append(child)
+            elif line["step"] == 1:
+                sys.exit(5)
+            elif line["step"] == 2:
+                os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # for what it prints
+                raise ValueError("of the child's")
+            elif line["step"] == 3:
+                os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+            else:
+                signal.pause()
+                os._exit(0)
+
+        alive = []
+        with tempfile.TemporaryDirectory() as folder:
+            wanted, found = os.path.join(folder, "wanted"), os.path.join(folder, "found")
+            snug.train(keys, output_dir=wanted, max_steps=4)
+            snug.train(keys, output_dir=found, max_steps=4, on_update=forks)
+            self.assertEqual(codes, [5, 1, 1])
+            snug.train(keys, output_dir=found, max_steps=6, resume=True)  # nobody holds the folder
+            snug.train(keys, output_dir=wanted, max_steps=6, resume=True)
+            for child in alive:
+                os.kill(child, signal.SIGKILL)
+                os.waitpid(child, 0)
+            weights = [pathlib.Path(each, "last", "model.safetensors").read_bytes() for each in (wanted, found)]
+            self.assertEqual(*weights)
+
+    def test_a_callback_that_changes_the_working_directory(self):
+        keys = dict(model="mlp", hidden_sizes=[8], vocab_size=200, max_seq_length=16, memory="1GiB", threads=1, train_file=common.make_rows(16), logging_steps=1, save_steps=2, max_steps=6)
+        here = os.getcwd()
+        with tempfile.TemporaryDirectory() as folder:
+            self.addCleanup(os.chdir, here)
+            os.mkdir(os.path.join(folder, "other"))
+            os.chdir(folder)
+            snug.train(keys, output_dir="run", on_update=lambda line: os.chdir("other") if line["step"] == 3 else None)
+            self.assertEqual(os.listdir(), [])
+            os.chdir(folder)
+            self.assertEqual(sorted(os.listdir()), ["other", "run"])
+            self.assertTrue(os.path.exists("run/summary.json"))
+            os.chdir(here)
+
+    def test_a_subinterpreter(self):
+        """Its first thread is called a main one, and gets no signals."""
+        program = """
+try:
+    import _interpreters as interpreters
+except ImportError:
+    import _xxsubinterpreters as interpreters
+error = interpreters.run_string(interpreters.create(), 'import snug; snug.solve.remat({"storages": [{"id": "a", "bytes": 4}], "keep": ["a"], "ops": [{"id": "make", "inputs": [], "outputs": ["a"], "cost": 1}]}, memory=64)')
+assert error is None, error
+"""
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        ended = subprocess.run([sys.executable, "-W", "ignore", "-c", program], env=environment, capture_output=True, text=True, timeout=120, check=False)
+        self.assertEqual((ended.returncode, ended.stderr), (0, ""))
 
     def test_callbacks_that_are_none_are_refused_before_the_run(self):
         for name, call in (("on_update", snug.train), ("on_plan", snug.train), ("on_message", snug.plan), ("sink", snug.predict)):
