@@ -129,7 +129,7 @@ TransformersState CheckpointWriter::trainer_state(const RunState& state) const {
           .train_batch_size = config.train_batch_size,
           .best_metric = state.best_metric,
           .best_global_step = state.best_step,
-          .best_model_checkpoint = training_.folder.best(),
+          .best_model_checkpoint = RunFolder{config.output_dir}.best(),  // as it was given
           .logs = {training_.folder.file(kUpdateLog), training_.folder.file(kEvaluationLog)}};
 }
 

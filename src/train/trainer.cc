@@ -238,7 +238,7 @@ TrainOutcome run_training(TrainingContext& training, RunState state,
     log.keep(state);
     outcome.weights_sha256 = writer.save_last(state);
     if (options.callbacks.on_checkpoint)
-      options.callbacks.on_checkpoint(state.step, training.folder.last());
+      options.callbacks.on_checkpoint(state.step, RunFolder{config.output_dir}.last());
   };
   // An evaluation that is owed belongs to the checkpoint that is archived.
   if (!state.owes_evaluation) writer.finish_archive();
