@@ -4,6 +4,7 @@ import os
 import pathlib
 import re
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -61,35 +62,38 @@ class ThreadsTest(unittest.TestCase):
     @unittest.skipIf(os.geteuid() != 0, "only root has other users' limits to try")
     def test_threads_that_the_system_does_not_give(self):
         """A limit of processes, which a batch system or a container sets."""
-        self.folder.chmod(0o777)  # of a user who may start none
-
-        def limited(*command, **more):
-            return subprocess.run(["setpriv", "--reuid=54321", "--clear-groups", "prlimit", "--nproc=1", *command], capture_output=True, text=True, **more)
-
+        self.folder.chmod(0o777)  # of a user who may start none, and has no way to where this lies
+        program = shutil.copy(SNUG, self.folder)
         vocabulary = self.folder / "vocab.txt"
         vocabulary.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n##b\n")
         data = dict(model="bert-tiny", train_file=self.folder / "rows.jsonl", memory="200MiB", output_dir=self.folder / "none")
         for more, text in ((dict(threads=1), "no thread can be had to learn a vocabulary"), (dict(threads=2, tokenizer=vocabulary), "are 2, and the system gives this process 1")):
-            done = limited(SNUG, "train", *map(str, options(**data, **more)))
+            done = subprocess.run(["setpriv", "--reuid=54321", "--clear-groups", "prlimit", "--nproc=1", program, "train", *map(str, options(**data, **more))],
+                                  cwd=self.folder, capture_output=True, text=True)
             self.assertEqual(done.returncode, 1, done.stderr)
             self.assertIn(f"error: [threads] {text}", done.stderr)
             self.assertIn("ulimit -u", done.stderr)
         script = """
-import snug
+import array, os, resource, snug
 from snug.layers import cross_entropy, linear
 @snug.network
 def digits(b):
     b.minimize(cross_entropy(linear("out", linear("hidden", b.input("x", [64]), 512), 10), b.input("label", dtype="i32")))
+rows = {"x": memoryview(array.array("f", [0.5] * 64 * 256)).cast("B").cast("f", [256, 64]), "label": array.array("i", [1] * 256)}
+options = dict(batch_rows=256, memory="64MiB")
+snug.Session(digits, **options, threads=1).step(rows)  # all modules are there from now on
+resource.setrlimit(resource.RLIMIT_NPROC, (1, 1))
+os.setuid(54321)
 try:
-    session = snug.Session(digits, batch_rows=256, memory="64MiB", threads=2)
-    session.step({"x": [[0.5] * 64] * 256, "label": [1] * 256})
+    snug.Session(digits, **options, threads=2).step(rows)
 except snug.Error as error:
     print(error)
 print("goes on")
 """
         root = pathlib.Path(__file__).parents[2]
         library = pathlib.Path(SNUG).parent / "libsnug_c.so"
-        done = limited(sys.executable, "-c", script, env={**os.environ, "SNUG_LIBRARY": str(library), "PYTHONPATH": str(root / "python")})
+        done = subprocess.run([sys.executable, "-W", "ignore", "-c", script], env={**os.environ, "SNUG_LIBRARY": str(library), "PYTHONPATH": str(root / "python")},
+                              capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(done.stdout, r"\[threads\] are 2, and the system gives this process 1.*\n.*\ngoes on")
 

@@ -2,6 +2,7 @@
 
     python tests/torch/graphs_test.py     in an environment as for exact_test.py
 """
+import gc
 import unittest
 import warnings
 
@@ -56,6 +57,46 @@ class Graphs(unittest.TestCase):
             if graphs == "several":
                 for plan in backend.plans:
                     self.assertGreaterEqual(plan.resident.total + plan.allowance.inputs_of_others, sum(each.nbytes + each.nbytes * each.requires_grad for each in there))
+
+    def test_shares_of_steps_with_other_shapes(self):
+        """What one graph keeps is beside every shape of the other. One that came later and does not fit has the memory divided anew, with it."""
+        first, second = (nn.Sequential(*(layer for _ in range(count) for layer in (nn.Linear(32, 32), nn.Tanh()))).to(DEVICE) for count in (4, 2))
+        optimizer = torch.optim.SGD([*first.parameters(), *second.parameters()], 1e-3)
+        x = torch.randn(256, 32, device=DEVICE)
+
+        def begun(memory):
+            torch._dynamo.reset()
+            backend = snug.torch.backend(memory, optimizer=optimizer, count="storages", graphs="several")
+            features = torch.compile(first, backend=backend, dynamic=False)
+            loss = torch.compile(lambda z, y: second(torch.cat([z, y])).square().mean(), backend=backend, dynamic=False)
+
+            def step(rows):
+                y = torch.randn(rows, 32, device=DEVICE)
+                loss(features(x), y).backward()
+                optimizer.step()
+                optimizer.zero_grad()
+
+            return step
+
+        def long(memory):
+            step = begun(memory)
+            for _ in range(3):
+                step(512)
+
+        _, memory = self.at_least_bytes(long)
+        there = sum(each.nbytes for each in (x, *first.parameters(), *second.parameters()))
+        step, refused = begun(memory), []
+        for rows in (16, 16, 512, 512, 16, 512, 300, 512, 16):
+            try:
+                step(rows)  # ops of new shapes are measured, which is no part of the step
+                gc.collect()  # of a step that was refused
+                with snug.torch.measure() as measured:
+                    step(rows)
+                self.assertLessEqual(measured.peak_bytes - measured.start_bytes, memory - there, rows)
+            except snug.DoesNotFit as error:
+                self.assertIn("begin this step again", str(error))
+                refused.append(rows)
+        self.assertEqual(refused, [512])
 
     def test_inputs_of_graphs_behind(self):
         """Where the first graph of a step takes most, what a later one reads (labels) lies beside it, which its plan cannot know of at its first call: it is made anew, or refused."""

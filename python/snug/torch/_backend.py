@@ -2,6 +2,8 @@
 """The backend of torch.compile: graphs come in, are planned within the bytes that are left for them, and run in the planned order."""
 from __future__ import annotations
 
+import contextlib
+import functools
 import gc
 import warnings
 from collections.abc import Callable, Iterable, Sequence
@@ -169,10 +171,30 @@ class Backend:
             for part in self.order:
                 part.leaves = []  # of a step that is learned from once more
         elif self.is_learning and self.order:
-            shares = divide(self.memory, self.effort, [(part, part.plan) for part in self.order if part.plan is not None], self._inputs_beside(), self._waiting_gradients())
+            shares = self._divided()
             self.is_learning = False
             for part in self.order:
                 part.share = shares.get(part)
+        self.order = []
+
+    def _divided(self) -> dict[Any, Allowance]:
+        """Of the memory, to the graphs of a step. Those that are of others as well (with other shapes of the rest) go on being so where that is possible."""
+        order = [(part, part.plan) for part in self.order if part.plan is not None]
+        divided = functools.partial(divide, self.memory, self.effort, order, self._inputs_beside(), self._waiting_gradients())
+        before = {part: part.share for part, _ in order if part.share is not None}
+        if before:
+            with contextlib.suppress(DoesNotFit):
+                return divided(before)
+        self._forget_shares()
+        return divided({})
+
+    def _forget_shares(self) -> None:
+        for part in self.parts:
+            part.share = None
+
+    def learn_again(self) -> None:
+        """Where a graph, or shapes of one, that came later does not fit beside the others' shares: from the next step on, as from a first one."""
+        self._forget_shares()
         self.order = []
 
     def note(self, part: Compiled) -> None:
@@ -238,7 +260,11 @@ class _Region:
             self._make_room_for_another(bool(known), args)
             if not any(self.compiled.values()) and self.backend.differentiate == "loss":
                 self.module = without_gradients(self.module)
-            compiled = self._compile(args)
+            try:
+                compiled = self._compile(args)
+            except DoesNotFit:
+                self.backend.learn_again()
+                raise
             self.compiled.setdefault(key, []).append(compiled)
         else:
             share = compiled.share_of_call(args)

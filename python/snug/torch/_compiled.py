@@ -310,6 +310,8 @@ class Compiled:
         assert self.plan is not None
         waiting = sum((self.backend.waiting(args) | self.backend.held_results(args, self)).values())
         needed = self._needed_beside(waiting)
+        if self.backend.graphs == "several" and not self.backend.is_learning:  # other shapes of the graphs before may keep more than this plan has room for
+            needed = max(needed, self.plan.backward_peak_bytes - self.plan.allowance.waiting_bytes + self.backend.waiting_bytes(args))
         if needed > self.backend.memory:
             hint = "call backward first, or let go of the earlier result"
             if self.backend.graphs == "one":

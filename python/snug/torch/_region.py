@@ -260,6 +260,8 @@ def _price(backend: Any, problem: dict[str, Any], smallest: dict[str, Any], peak
 def what_fits(backend: Any, peak: int, waiting: int = 0, price: str = "") -> str:
     """`waiting`: bytes that graphs before this one keep. `price`: of that peak."""
     if backend.is_learning:
+        if any(part.share is not None for part in backend.parts):
+            return f"at least memory={peak}; or begin this step again: the others have the shares of steps without this graph, or with smaller shapes of it, and now the memory is divided anew"
         return f"at least memory={peak}, which this graph takes by itself: what the step's other graphs keep beside it is known once all have run"
     if backend.has_breaks or waiting:
         beside = f", beside {shown(waiting)} that graphs before it keep" if waiting else ""

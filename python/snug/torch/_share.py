@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from .. import solve
@@ -16,15 +16,16 @@ UNKNOWN = 2**62
 
 
 def divide(memory: int, effort: str, order: Sequence[tuple[Hashable, RegionPlan]], others: Mapping[Hashable, int],
-           gradients: Mapping[Hashable, int]) -> dict[Hashable, Allowance]:
+           gradients: Mapping[Hashable, int], before: Mapping[Hashable, Allowance]) -> dict[Hashable, Allowance]:
     """`order`: the graphs of a step in the order of their forward parts, a graph that runs twice twice; the backward parts run
     the other way round. `others`: see Allowance.inputs_of_others; `gradients`: Allowance.waiting_gradients. What a graph may keep lies between as little as is found and all, for every graph by the same
-    share, the largest with which all fit.
+    share, the largest with which all fit. `before`: what graphs have that are of other steps, too (other shapes of the rest): they keep no more than that, and
+    leave no less to others.
 
     Raises DoesNotFit where even the smallest do not.
     """
     plans = dict(order)
-    ranges = {key: _range_of(plan, effort, others[key], gradients[key]) for key, plan in plans.items()}
+    ranges = {key: _range_of(plan, effort, others[key], gradients[key], before.get(key, Allowance())) for key, plan in plans.items()}
     best = _allowances(memory, effort, order, ranges, 1.0)
     if best is not None:
         return best
@@ -49,29 +50,37 @@ def divide(memory: int, effort: str, order: Sequence[tuple[Hashable, RegionPlan]
 
 @dataclass
 class _Range:
-    """What a graph hands to its own backward part: as little as is found, keeping all, and its results beside it."""
+    """What a graph hands to its own backward part: as little as is found, and keeping all; and its results beside it, without those that it keeps in any case."""
 
     few: int
     all: int
     results: int
     inputs: int
     result_inputs: int
-    inputs_of_others: int
-    waiting_gradients: int
+    #: What is left for others at least; nothing of it says what this graph may keep.
+    left: Allowance
 
     def crossing(self, share: float) -> int:
         return int(self.few + share * (self.all - self.few))
 
 
-def _range_of(plan: RegionPlan, effort: str, inputs_of_others: int, waiting_gradients: int) -> _Range:
+def _range_of(plan: RegionPlan, effort: str, inputs_of_others: int, waiting_gradients: int, before: Allowance) -> _Range:
     problem = with_bases(plan.problem, 0, 0, Allowance(), 0)
-    results = _bytes(problem, problem["boundary"]["forward_outputs"])
+    returned = problem["boundary"]["forward_outputs"]
+    left = Allowance(before.waiting_bytes, None, max(before.inputs_of_others, inputs_of_others), max(before.waiting_gradients, waiting_gradients))
+    inputs = plan.kept_input_bytes, plan.result_input_bytes or 0, left
     if not plan.has_backward_part:  # its results lie beside the others as a batch does
-        return _Range(0, 0, results, plan.kept_input_bytes, plan.result_input_bytes or 0, inputs_of_others, waiting_gradients)
-    few = _bytes(problem, smallest_report(problem, effort)["crossing"])
+        return _Range(0, 0, _bytes(problem, returned), *inputs)
+    kept = smallest_report(problem, effort)["crossing"]
+    few, handed = _bytes(problem, kept), _bytes(problem, [*kept, *returned])
+    least = least_handed(problem, effort)  # with the results
+    if least < handed:
+        few = handed = least
+    results = handed - few
     all_of_it = _bytes(problem, solve.remat(problem, memory=2**62, effort="fast")["crossing"])
-    few = min(few, all_of_it, least_handed(problem, effort))
-    return _Range(few, all_of_it, results, plan.kept_input_bytes, plan.result_input_bytes or 0, inputs_of_others, waiting_gradients)
+    if before.crossing_bytes is not None:
+        all_of_it = min(all_of_it, before.crossing_bytes - results)
+    return _Range(few, max(few, all_of_it), results, *inputs)
 
 
 def _bytes(problem: dict[str, Any], names: Sequence[str]) -> int:
@@ -88,7 +97,8 @@ def _beside(order: Sequence[tuple[Hashable, RegionPlan]], ranges: dict[Hashable,
         waiting[key] = before  # a graph that runs twice has one plan, for its last run
         before += ranges[key].crossing(share) + ranges[key].inputs
     for key, plan in dict(order).items():
-        yield key, plan, Allowance(max(0, waiting[key] - ranges[key].result_inputs), ranges[key].crossing(share) + ranges[key].results, ranges[key].inputs_of_others, ranges[key].waiting_gradients)
+        its = ranges[key]
+        yield key, plan, replace(its.left, waiting_bytes=max(its.left.waiting_bytes, waiting[key] - its.result_inputs), crossing_bytes=its.crossing(share) + its.results)
 
 
 def _smallest(memory: int, effort: str, plan: RegionPlan, allowance: Allowance) -> int:
