@@ -181,8 +181,9 @@ def end_child(error: BaseException | None) -> NoReturn:
     """Where a callback of a run ends in a process that was forked in it: the run, and its folder, are the parent's, so nothing of it may unwind here."""
     status = 1
     if isinstance(error, SystemExit):
-        status = 0 if error.code is None else error.code if isinstance(error.code, int) else 1
-        if status == 1 and not isinstance(error.code, int):
+        if error.code is None or isinstance(error.code, int):
+            status = error.code or 0
+        else:
             print(error.code, file=sys.stderr)
     elif error is not None:
         traceback.print_exception(type(error), error, error.__traceback__)

@@ -128,13 +128,10 @@ def _told(event: Callable[[str, Any], Any] | None, function: Callable[..., Any],
                 if event is not None:
                     event(kind.decode(), json.loads(text))
         except BaseException as error:  # noqa: BLE001: nothing may leave through C
-            if os.getpid() != process:
-                _callbacks.end_child(error)
             raised.append(error)
-            return 1
         if os.getpid() != process:
-            _callbacks.end_child(None)
-        return 0
+            _callbacks.end_child(raised[0] if raised else None)
+        return len(raised)
 
     address = _callbacks.heard(function, *arguments, _EVENT(tell), None)
     if not raised:

@@ -155,16 +155,22 @@ std::vector<MemoryLimit> limits_of(const Group& group) {
   return limits;
 }
 
-// The number behind a word in a file of lines "word number ..."; 0 where there is none.
-int64_t number_after(const std::string& text, const std::string& word) {
+// The number behind a word in a file of lines "word number ...".
+std::optional<int64_t> number_if_any(const std::string& text, const std::string& word) {
   for (const std::string_view line : lines_in(text)) {
     const std::vector<std::string_view> words = words_in(line);
     int64_t number = 0;
     if (words.size() < 2 || words[0] != word) continue;
-    (void)std::from_chars(words[1].data(), words[1].data() + words[1].size(), number);
+    const auto end = words[1].data() + words[1].size();
+    if (std::from_chars(words[1].data(), end, number).ec != std::errc()) return std::nullopt;
     return number;
   }
-  return 0;
+  return std::nullopt;
+}
+
+// 0 where there is none.
+int64_t number_after(const std::string& text, const std::string& word) {
+  return number_if_any(text, word).value_or(0);
 }
 
 // What the group's processes hold that cannot be dropped: no pages of files. The kernel's own share
@@ -234,15 +240,15 @@ std::optional<double> cores_of(const Group& group) {
 int64_t available_bytes(const std::string& root) {
   const std::string path = root + "/proc/meminfo";
   const std::string text = io::read_all(path, kMaxProcBytes);
-  const auto says = [&](const char* name) { return text.find(name) != std::string::npos; };
-  const auto kib = [&](const char* name) { return number_after(text, name); };
+  std::optional<int64_t> kib = number_if_any(text, "MemAvailable:");
   // Kernels before 3.14, and some sandboxes, leave the sum to who reads its parts.
-  const bool is_summed = says("MemAvailable:");
-  const int64_t parts =
-      kib("MemFree:") + kib("Buffers:") + std::max<int64_t>(kib("Cached:") - kib("Shmem:"), 0);
-  const int64_t available = is_summed ? kib("MemAvailable:") : parts;
-  if ((is_summed || says("MemFree:")) && available >= 0 && available < kUnlimitedBytes / 1024)
-    return available * 1024;
+  if (!kib && text.find("MemAvailable:") == std::string::npos) {
+    kib = number_if_any(text, "MemFree:");
+    if (kib)
+      *kib += number_after(text, "Buffers:") +
+              std::max<int64_t>(number_after(text, "Cached:") - number_after(text, "Shmem:"), 0);
+  }
+  if (kib && *kib >= 0 && *kib < kUnlimitedBytes / 1024) return *kib * 1024;
   throw Error(ErrorCode::io, path, "it does not say how much memory is free", "is /proc mounted?");
 }
 

@@ -55,6 +55,8 @@ TEST(Memory, what_is_available_is_summed_where_the_kernel_does_not_say) {
               "MemTotal: 99999999 kB\nMemFree: 1024 kB\nBuffers: 2048 kB\nCached: 8192 kB\n"
               "Shmem: 4096 kB\n");
   EXPECT_EQ(machine.limit().bytes, 7 * kMiB);
+  machine.put("/proc/meminfo", "MemFree: 1024 kB\nMemAvailable: much kB\n");
+  EXPECT_ERROR((void)machine.limit(), "does not say how much memory is free");
   machine.put("/proc/meminfo", "MemTotal: 99999999 kB\n");
   EXPECT_ERROR((void)machine.limit(), "does not say how much memory is free");
 }

@@ -98,6 +98,23 @@ class Graphs(unittest.TestCase):
                 refused.append(rows)
         self.assertEqual(refused, [512])
 
+    def test_steps_of_other_graphs_leave_shares_alone(self):
+        """Two nets that train in turns, each of two graphs."""
+        torch._dynamo.reset()
+        backend = snug.torch.backend("1GiB", resident_bytes=0, graphs="several")
+        x, y = torch.randn(64, 32, device=DEVICE), torch.randn(64, 16, device=DEVICE)
+        losses = [torch.compile(in_two_graphs(mlp(32, width, width), mlp(width, width, 16), x, y), backend=backend) for width in (48, 64)]
+        for _ in range(3):
+            for loss in losses:
+                loss().backward()
+        known = list(backend.plans)
+        for _ in range(3):
+            for loss in losses:
+                loss().backward()
+        self.assertEqual(len(known), 4)
+        self.assertTrue(all(plan.allowance.crossing_bytes is not None for plan in known))  # each has its share
+        self.assertTrue(all(before is now for before, now in zip(known, backend.plans, strict=True)))
+
     def test_inputs_of_graphs_behind(self):
         """Where the first graph of a step takes most, what a later one reads (labels) lies beside it, which its plan cannot know of at its first call: it is made anew, or refused."""
         torch.manual_seed(0)

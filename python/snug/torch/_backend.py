@@ -2,7 +2,6 @@
 """The backend of torch.compile: graphs come in, are planned within the bytes that are left for them, and run in the planned order."""
 from __future__ import annotations
 
-import contextlib
 import functools
 import gc
 import warnings
@@ -182,9 +181,11 @@ class Backend:
         order = [(part, part.plan) for part in self.order if part.plan is not None]
         divided = functools.partial(divide, self.memory, self.effort, order, self._inputs_beside(), self._waiting_gradients())
         before = {part: part.share for part, _ in order if part.share is not None}
-        if before:
-            with contextlib.suppress(DoesNotFit):
-                return divided(before)
+        try:
+            return divided(before)
+        except DoesNotFit:
+            if not before:
+                raise
         self._forget_shares()
         return divided({})
 
@@ -194,8 +195,9 @@ class Backend:
 
     def learn_again(self) -> None:
         """Where a graph, or shapes of one, that came later does not fit beside the others' shares: from the next step on, as from a first one."""
-        self._forget_shares()
-        self.order = []
+        if self.graphs == "several":
+            self._forget_shares()
+            self.order = []
 
     def note(self, part: Compiled) -> None:
         """A forward part has run. Features may be computed for a whole data set before anything trains."""
@@ -302,16 +304,16 @@ class _Region:
 
     def _planned_anew(self, compiled: Compiled, share: Allowance | None, args: Sequence[Any]) -> Compiled:
         assert compiled.plan is not None
-        is_beside_results = share is not None and share != compiled.share and share.waiting_bytes != compiled.plan.allowance.waiting_bytes
+        beside = None if share is None or share == compiled.share or share.waiting_bytes == compiled.plan.allowance.waiting_bytes else share.waiting_bytes
         try:
             found = self._compile(args, share)
         except DoesNotFit:
-            if is_beside_results:
+            if beside is not None:
                 return compiled  # which says that these results are in the way
             raise
         self.backend.parts.remove(compiled)
-        if share is not None and is_beside_results:
-            warnings.warn(f"snug.torch: results of an earlier call, {shown(share.waiting_bytes)}, are there while the next one runs: it was planned anew to leave "
+        if beside is not None:
+            warnings.warn(f"snug.torch: results of an earlier call, {shown(beside)}, are there while the next one runs: it was planned anew to leave "
                           "room for them. Who lets go of them before (del) saves that", stacklevel=3)
         return found
 

@@ -308,10 +308,11 @@ class Compiled:
     def _check_room(self, args: Sequence[Any]) -> None:
         """Before the forward part: beside what earlier ones keep."""
         assert self.plan is not None
-        waiting = sum((self.backend.waiting(args) | self.backend.held_results(args, self)).values())
+        kept = self.backend.waiting(args)
+        waiting = sum((kept | self.backend.held_results(args, self)).values())
         needed = self._needed_beside(waiting)
         if self.backend.graphs == "several" and not self.backend.is_learning:  # other shapes of the graphs before may keep more than this plan has room for
-            needed = max(needed, self.plan.backward_peak_bytes - self.plan.allowance.waiting_bytes + self.backend.waiting_bytes(args))
+            needed = max(needed, self.plan.backward_peak_bytes - self.plan.allowance.waiting_bytes + sum(kept.values()))
         if needed > self.backend.memory:
             hint = "call backward first, or let go of the earlier result"
             if self.backend.graphs == "one":
@@ -400,9 +401,8 @@ class Compiled:
 
     def _learn_prices(self, watch: Watch) -> None:
         """Of ops that do not run on made-up operands."""
-        if watch.learned:
-            self.backend.prices(self.device).learn(watch.learned)
-            self.is_outdated |= watch.is_plan_outdated
+        self.backend.prices(self.device).save()
+        self.is_outdated |= watch.is_plan_outdated
 
     def _room_for_retained(self) -> str:
         """A plan takes what it is given: until all is kept, more memory leaves no room for what stays."""

@@ -62,7 +62,7 @@ class Prices:
         self.estimated: list[str] = []
         self._known: dict[str, Price | None] = self._read()
         self._unsure = {*self._known}  # of these, ops that are not PyTorch's may be others by now
-        self._unmeasured: set[str] = set()  # do not run on made-up operands
+        self._unmeasured = {key for key, price in self._known.items() if price is None}  # do not run on made-up operands
         self._learned: set[str] = set()  # in this process
         self._is_changed = False
 
@@ -81,7 +81,6 @@ class Prices:
             self._unsure.discard(key)
         price = self._known[key]
         if price is None:
-            self._unmeasured.add(key)
             self.estimated.append(node.name)
             price = Price(_estimate(node))
         if key in self._unmeasured:
@@ -94,15 +93,14 @@ class Prices:
         result, scratch = self._scratch(run)
         return result, Price(round((time.perf_counter() - start) * 1000, 6), scratch, *_storages(result))
 
-    def learn(self, prices: Mapping[str, Price]) -> None:
-        """Of ops that do not run on made-up operands: what they took on others, at most."""
-        for key, price in prices.items():
-            known = self._known[key]
-            if known is None or key not in self._learned or price.scratch > known.scratch:
-                self._known[key] = price
-                self._is_changed |= known is None or known[1:] != price[1:]
-            self._learned.add(key)
-        self.save()
+    def learn(self, key: str, price: Price) -> Price:
+        """Of an op that does not run on made-up operands: what it took on others, of all in this process at most."""
+        known = self._known[key]
+        if known is None or key not in self._learned or price.scratch > known.scratch:
+            self._known[key] = price
+            self._is_changed |= known is None or known[1:] != price[1:]
+        self._learned.add(key)
+        return self._known[key] or price
 
     def of_call(self, target: Any, args: Any, words: Any, result: Any) -> Price:
         """Of an op beside a graph, with tensors without memory."""

@@ -12,7 +12,6 @@ from torch.fx import GraphModule, Node
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from .._errors import Error
-from ._joint import Price
 from ._prices import Prices
 
 
@@ -108,11 +107,8 @@ class Program:
                 watch.leave_out(values[node])
             else:
                 operands, words = torch.fx.node.map_arg((node.args, node.kwargs), lambda arg: values[arg])
-                run = functools.partial(node.target, *operands, **words)
+                values[node] = watch.run(node, functools.partial(node.target, *operands, **words))
                 del operands, words
-                values[node] = watch.run(node, run)
-                del run
-                watch.see(node, values[node])
             for each in dead[node]:
                 del values[each]
         raise AssertionError("a graph without an output")
@@ -124,8 +120,7 @@ class Watch:
 
     def __init__(self, prices: Prices, counts_scratch: bool) -> None:
         self.peak = 0
-        self.learned: dict[str, Price] = {}  # by key of Prices
-        self.is_plan_outdated = False  # by what was learned
+        self.is_plan_outdated = False  # by what was learned of such ops
         self._prices = prices
         self._counts_scratch = counts_scratch
         self._live: dict[int, tuple[StorageWeakRef, int]] = {}
@@ -152,24 +147,28 @@ class Watch:
             self._live.pop(storage._cdata, None)
 
     def run(self, node: Node, run: Callable[[], Any]) -> Any:
-        if "unmeasured" not in node.meta:
-            return run()
-        key, planned = node.meta["unmeasured"]
-        result, price = self._prices.measured_now(run)
-        self.learned[key] = price = max(self.learned.get(key, price), price, key=lambda each: each.scratch)
-        self.is_plan_outdated |= (self._counts_scratch and price.scratch > planned.scratch) or difference(node, result) is not None
-        return result
-
-    def see(self, node: Node, value: Any) -> None:
-        """Behind an op, while its operands are still held."""
-        learned = self.learned[node.meta["unmeasured"][0]] if "unmeasured" in node.meta else None
-        if learned is None and node.target is not operator.getitem:
-            compare(node, value)
+        """What an op makes, told while its operands are still held."""
+        scratch = 0
+        if "unmeasured" in node.meta:
+            value, scratch = self._measured(node, run)
+        else:
+            value = run()
+            if node.target is not operator.getitem:
+                compare(node, value)
         for each in value if isinstance(value, (tuple, list)) else [value]:
             self.add(each)
         self._live = {key: entry for key, entry in self._live.items() if not entry[0].expired()}
-        scratch = learned.scratch if learned is not None and self._counts_scratch else 0
         self.peak = max(self.peak, scratch + sum(count for _, count in self._live.values()))
+        return value
+
+    def _measured(self, node: Node, run: Callable[[], Any]) -> tuple[Any, int]:
+        """Of an op that does not run on made-up operands, with what it takes within where that is counted."""
+        key, planned = node.meta["unmeasured"]
+        value, price = self._prices.measured_now(run)
+        price = self._prices.learn(key, price)
+        scratch = price.scratch if self._counts_scratch else 0
+        self.is_plan_outdated |= scratch > planned.scratch or difference(node, value) is not None
+        return value, scratch
 
 
 def compare(node: Node, value: Any) -> None:
