@@ -75,7 +75,7 @@ class Lstm(Case):
             "lstm_cell_grad": dict(per_call=1e-6, per_flop=0, per_byte=4e-11)})
         values = dict(model="lstm", hidden_size=1024, num_hidden_layers=1, train_batch_size=32, micro_batch_size=32,
                       max_seq_length=1000, threads=2)
-        whole = self.plan(memory="1TiB", env=speeds, **values)
+        whole = self.plan(memory="1TiB", recompute="none", env=speeds, **values)  # searches nothing
         self.assertGreater(whole["keep_all_arena_bytes"], 800 << 20)
         fixed = whole["process_bytes"] + whole["resident_bytes"]
         for share, most in ((0.05, 0.33), (0.01, 0.70)):
