@@ -1,9 +1,9 @@
 """PyTorch's side of compare_pytorch.py, a process of its own.
 
 usage: pytorch_step.py MODEL BATCH LENGTH [--compile] [--bf16] [--threads N] [--attention sdpa|eager]
-                       [--memory-format contiguous|channels_last] [--count]
+                       [--memory-format contiguous|channels_last] [--forward] [--count]
 
-Reads lines: "step N" takes N steps and answers their seconds, "product MxNxK" answers FLOP/s of the best layout of such a product.
+Reads lines: "step N" takes N steps (with --forward: forward parts in inference mode) and answers their seconds, "product MxNxK" answers FLOP/s of the best layout of such a product.
 --count: prints the operations that PyTorch counts in a step, and those of step_models.py.
 """
 import argparse
@@ -23,7 +23,8 @@ class Step:
         torch.manual_seed(1)
         self.is_bf16 = args.bf16
         self.module, self.inputs = pytorch_models.build(MODELS[args.model], args.batch, args.length, args.attention, args.memory_format)
-        self.module.train()
+        self.module.train(not args.forward)
+        self.is_forward = args.forward
         parameters = self.module.parameters()
         if MODELS[args.model].optimizer == "adamw":
             self.optimizer = torch.optim.AdamW(parameters, lr=5e-5, weight_decay=0.01, fused=True)
@@ -32,8 +33,10 @@ class Step:
         self.forward = torch.compile(self.module, dynamic=False) if args.compile else self.module
 
     def __call__(self):
-        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=self.is_bf16):
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=self.is_bf16), torch.inference_mode(self.is_forward):
             loss = self.forward(*self.inputs)
+        if self.is_forward:
+            return
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.module.parameters(), 1.0)
         self.optimizer.step()
@@ -65,7 +68,7 @@ def count(step, args):
     from torch.utils.flop_counter import FlopCounterMode
     with FlopCounterMode(display=False) as counter:
         step()
-    print(json.dumps(dict(pytorch=counter.get_total_flops(), ours=MODELS[args.model].flops(args.batch, args.length))))
+    print(json.dumps(dict(pytorch=counter.get_total_flops(), ours=(MODELS[args.model].forward_flops if args.forward else MODELS[args.model].flops)(args.batch, args.length))))
 
 
 def main():
@@ -78,6 +81,7 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--attention", choices=["sdpa", "eager"])
     parser.add_argument("--memory-format", default="contiguous")
+    parser.add_argument("--forward", action="store_true")
     parser.add_argument("--count", action="store_true")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)

@@ -1,7 +1,7 @@
 """The models whose training steps compare_pytorch.py times: sizes, the floating-point operations of a step, and Snug's own keys for them.
 
-Operations are those of all matrix products and convolutions of a step, each once: forward and twice that backward, but for what nothing
-needs (the gradient of an image).
+Operations are those of all matrix products and convolutions of a step, each once: forward (`forward_flops`) and twice that backward, but for
+what nothing needs (the gradient of an image).
 """
 import dataclasses
 
@@ -22,13 +22,16 @@ class Encoder:
     kind = "text"
 
     def flops(self, batch, length):
+        return 3 * self.forward_flops(batch, length)
+
+    def forward_flops(self, batch, length):
         tokens = batch * length
         dense = 2 * tokens * self.layers * 12 * self.width * self.width
         attention = 2 * 2 * batch * self.layers * length * length * self.width
         if self.is_deberta:  # the table is projected, too, and multiplied by queries and keys
             dense += 2 * POSITIONS * self.layers * 2 * self.width * self.width
             attention += 2 * 2 * batch * self.layers * length * POSITIONS * self.width
-        return 3 * (dense + attention)
+        return dense + attention
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,7 +44,10 @@ class Lstm:
     kind = "text"
 
     def flops(self, batch, length):
-        return 3 * length * self.layers * 2 * batch * 4 * self.width * 2 * self.width
+        return 3 * self.forward_flops(batch, length)
+
+    def forward_flops(self, batch, length):
+        return length * self.layers * 2 * batch * 4 * self.width * 2 * self.width
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,13 +62,15 @@ class Resnet:
     kind = "images"
 
     def flops(self, batch, _):
-        first = 2 * self.side**2 * 3 * self.widths[0] * 9
-        rest, before = 0, self.widths[0]
+        return 3 * self.forward_flops(batch, _) - batch * first_convolution(self)
+
+    def forward_flops(self, batch, _):
+        rest, before = first_convolution(self), self.widths[0]
         for stage, width in enumerate(self.widths):
             pixels = (self.side >> stage) ** 2
             rest += 2 * pixels * 9 * width * (before + (2 * self.blocks - 1) * width)
             before = width
-        return batch * (2 * first + 3 * (rest + 2 * self.widths[-1] * 10))
+        return batch * (rest + 2 * self.widths[-1] * 10)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,14 +85,21 @@ class Vgg:
     kind = "images"
 
     def flops(self, batch, _):
-        first = 2 * self.side**2 * 3 * self.widths[0] * 9
-        rest, before = -first, 3
+        return 3 * self.forward_flops(batch, _) - batch * first_convolution(self)
+
+    def forward_flops(self, batch, _):
+        rest, before = 0, 3
         for stage, (depth, width) in enumerate(zip(self.depths, self.widths)):
             rest += 2 * (self.side >> stage) ** 2 * 9 * width * (before + (depth - 1) * width)
             before = width
         features = before * (self.side >> len(self.depths)) ** 2
         rest += 2 * (features * self.hidden + self.hidden**2 + self.hidden * 10)
-        return batch * (2 * first + 3 * rest)
+        return batch * rest
+
+
+def first_convolution(model):
+    """Operations of one image."""
+    return 2 * model.side**2 * 3 * model.widths[0] * 9
 
 
 MODELS = {

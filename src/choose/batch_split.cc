@@ -35,6 +35,15 @@ std::optional<SplitForm> packed_form(const RunPlanRequest& request, const BatchS
   return SplitForm{split.form.micro_batch, split.form.has_two_passes, split.packable};
 }
 
+Graph evaluation_graph(const RunPlanRequest& request, const BatchSplit& split,
+                       const compile::ProgramShape& shape, const compile::CompileHooks& hooks) {
+  // Without a prologue it packs for itself, which what only one of its products reads is not worth.
+  const bool packs = !request.trains || split.serves_evaluation || split.accumulation_steps == 1;
+  return compile::build_eval_graph(request.network, shape,
+                                   packs ? split.form.packed : compile::PackedWeights{},
+                                   split.serves_evaluation, hooks);
+}
+
 bool has_resident_output(const plan::Problem& problem, const plan::Op& op) {
   return std::any_of(op.outputs.begin(), op.outputs.end(),
                      [&](plan::StorageId id) { return problem.storages[id].resident; });

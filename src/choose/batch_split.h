@@ -56,6 +56,11 @@ void take_row_sparse_sums(RunPlanRequest& request);
 [[nodiscard]] std::optional<SplitForm> packed_form(const RunPlanRequest& request,
                                                    const BatchSplit& split);
 
+/// The forward part alone, as it runs beside a training program that is split so, or by itself.
+[[nodiscard]] Graph evaluation_graph(const RunPlanRequest& request, const BatchSplit& split,
+                                     const compile::ProgramShape& shape,
+                                     const compile::CompileHooks& hooks = {});
+
 [[nodiscard]] bool has_resident_output(const plan::Problem& problem, const plan::Op& op);
 /// Whether the first of two passes leaves the op out: the step of an optimizer, which moves what
 /// stays by what it reads beside it.

@@ -16,8 +16,6 @@
 
 namespace snug::choose {
 
-using compile::build_eval_graph;
-
 namespace {
 
 // What the updates of weights read from the backward part.
@@ -110,6 +108,7 @@ class SplitBuilder {
   [[nodiscard]] compile::LowerOptions lower_options() const {
     return {.pieces = split_.accumulation_steps, .fusion = request_.fusion};
   }
+  [[nodiscard]] const SavedPlan* saved() const { return saved_plan_of(request_, split_.form); }
   [[nodiscard]] bool accumulates() const { return split_.accumulation_steps > 1; }
   void make_room_for(const plan::Plan& plan) {
     split_.other_arena_bytes = std::max(split_.other_arena_bytes, plan.arena_bytes);
@@ -132,11 +131,13 @@ void SplitBuilder::build_program() {
   split_.program->graph = request_.trains
                               ? compile::build_train_graph(request_.network, recipe_, shape_,
                                                            split_.accumulation_steps, hooks_)
-                              : build_eval_graph(request_.network, shape_, false, hooks_);
+                              : evaluation_graph(request_, split_, shape_, hooks_);
   residents_.add(graph(), backend_);
   split_.has_prologue = compile::reads_prologue(graph());
-  if (request_.trains && split_.form.packed.empty() && may_pack(request_, graph()))
-    split_.packable = compile::packable_weights(graph(), backend_.weight_panels(), accumulates());
+  if (split_.form.packed.empty() && may_pack(request_, graph())) {
+    const bool repeats = request_.trains && accumulates();
+    split_.packable = compile::packable_weights(graph(), backend_.weight_panels(), repeats);
+  }
 }
 
 void SplitBuilder::add_update_programs() {
@@ -150,13 +151,14 @@ void SplitBuilder::add_update_programs() {
 // What it feeds and reads is mostly fed and read in training, too; but it recomputes nothing, and
 // may have types of its own.
 void SplitBuilder::add_evaluation() {
-  Graph evaluation = build_eval_graph(request_.network, shape_, split_.has_prologue);
-  if (split_.has_prologue) {
-    split_.serves_evaluation = compile::makes_all(once_.prologue_of(split_).graph, evaluation);
-    if (!split_.serves_evaluation) evaluation = build_eval_graph(request_.network, shape_);
+  split_.serves_evaluation = split_.has_prologue;
+  Graph evaluation = evaluation_graph(request_, split_, shape_);
+  if (split_.has_prologue && !compile::makes_all(once_.prologue_of(split_).graph, evaluation)) {
+    split_.serves_evaluation = false;
+    evaluation = evaluation_graph(request_, split_, shape_);
   }
   split_.evaluation =
-      plain_program(request_, "eval", std::move(evaluation), shape_.lengths, backend_);
+      plain_program(request_, saved(), "eval", std::move(evaluation), shape_.lengths, backend_);
   residents_.add(split_.evaluation->graph, backend_);
   make_room_for(split_.evaluation->plan);
 }
@@ -175,9 +177,10 @@ void SplitBuilder::meet_shorter_rows() {
     const compile::ProgramShape shape{shape_.rows, request_.lengths[i]};
     const bool is_small = has_few_rows(shape, backend_.few_rows());
     if (counts_evaluation || is_small) {
-      Graph shorter = build_eval_graph(request_.network, shape, split_.serves_evaluation);
+      Graph shorter = evaluation_graph(request_, split_, shape);
       make_room_for(
-          plain_program(request_, "eval", std::move(shorter), shape.lengths, backend_).plan);
+          plain_program(request_, saved(), "eval", std::move(shorter), shape.lengths, backend_)
+              .plan);
     }
     if (counts_training || (is_small && request_.trains)) {
       const Graph shorter =

@@ -83,15 +83,16 @@ void ChosenPrograms::tell(const char* phase) {
 void ChosenPrograms::add_shorter(const Lengths& length) {
   const compile::ProgramShape shape{run_.micro_batch, length};
   tell(kBuilding);
-  Graph evaluation = compile::build_eval_graph(request_.network, shape, split_.serves_evaluation);
-  add(run_.eval, plain_program(request_, "eval", std::move(evaluation), length, backend_));
+  Graph evaluation = evaluation_graph(request_, split_, shape);
+  add(run_.eval,
+      plain_program(request_, request_.saved, "eval", std::move(evaluation), length, backend_));
   tell(kBuilding);
   if (request_.trains) {
     Graph graph =
         compile::build_train_graph(request_.network, recipe_, shape, run_.accumulation_steps);
-    add(run_.train, request_.saved != nullptr
-                        ? plain_program(request_, "train", std::move(graph), length, backend_)
-                        : shorter_program(std::move(graph), length));
+    add(run_.train, request_.saved != nullptr ? plain_program(request_, request_.saved, "train",
+                                                              std::move(graph), length, backend_)
+                                              : shorter_program(std::move(graph), length));
   }
   tell(kPlacement);
 }

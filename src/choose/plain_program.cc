@@ -8,13 +8,20 @@
 
 namespace snug::choose {
 
-PlannedProgram plain_program(const RunPlanRequest& request, const std::string& kind, Graph graph,
-                             const Lengths& length, const Backend& backend) {
+const SavedPlan* saved_plan_of(const RunPlanRequest& request, const SplitForm& form) {
+  const bool is_other =
+      request.saved != nullptr && request.saved->packs_weights && form.packed.empty();
+  return is_other ? nullptr : request.saved;
+}
+
+PlannedProgram plain_program(const RunPlanRequest& request, const SavedPlan* saved,
+                             const std::string& kind, Graph graph, const Lengths& length,
+                             const Backend& backend) {
   PlannedProgram program{.length = length, .graph = std::move(graph), .lowered = {}, .plan = {}};
   program.lowered = compile::lower(program.graph, backend, {.fusion = request.fusion});
   const plan::Problem& problem = program.lowered.problem;
-  program.plan = request.saved != nullptr ? request.saved->at(kind, length, problem)
-                                          : plan::plan_strategy(problem, "keep-all");
+  program.plan = saved != nullptr ? saved->at(kind, length, problem)
+                                  : plan::plan_strategy(problem, "keep-all");
   return program;
 }
 

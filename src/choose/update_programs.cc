@@ -38,14 +38,16 @@ std::vector<const PlannedProgram*> once_an_update(const RunPlanRequest& request,
     if (find_prologue(made, split.form.packed) == nullptr) {
       Graph graph = compile::build_prologue_graph(request.network, recipe, request.lengths.back());
       made.prologues.emplace_back(
-          split.form.packed, plain_program(request, "prologue", std::move(graph), {}, backend));
+          split.form.packed, plain_program(request, saved_plan_of(request, split.form), "prologue",
+                                           std::move(graph), {}, backend));
     }
     programs.push_back(&made.prologue_of(split));
   }
   if (has_update_program(request, split)) {
     if (!made.update)
-      made.update = plain_program(
-          request, "update", compile::build_update_graph(request.network, recipe), {}, backend);
+      made.update =
+          plain_program(request, request.saved, "update",
+                        compile::build_update_graph(request.network, recipe), {}, backend);
     programs.push_back(&*made.update);
   }
   return programs;

@@ -83,7 +83,7 @@ constexpr Rewrite kProgram[] = {
     {"fuse_accumulate", always,
      [](Graph graph, const Job& job) { return fuse_accumulate(std::move(graph), job.ops()); }},
     // Behind it: packed products have no accumulating form.
-    {"pack_weights", [](const Job& job) { return job.trains() && !job.recipe.packed.empty(); },
+    {"pack_weights", [](const Job& job) { return !job.recipe.packed.empty(); },
      [](Graph graph, const Job& job) {
        return pack_weights(std::move(graph), job.ops(), job.recipe.packed);
      }},
@@ -171,12 +171,14 @@ Graph build_train_graph(const NetworkDef& network, const Recipe& recipe, const P
                    hooks});
 }
 
-Graph build_eval_graph(const NetworkDef& network, const ProgramShape& shape, bool has_prologue,
-                       const CompileHooks& hooks) {
+Graph build_eval_graph(const NetworkDef& network, const ProgramShape& shape,
+                       const PackedWeights& packed, bool has_prologue, const CompileHooks& hooks) {
+  Recipe recipe;
+  recipe.packed = packed;
   return compiled({network,
                    Program::evaluation,
                    {.rows = shape.rows, .lengths = shape.lengths, .training = false},
-                   kNoRecipe,
+                   recipe,
                    has_prologue,
                    hooks});
 }

@@ -22,7 +22,7 @@ struct WithPrologue {
 /// Whether a program reads what the prologue makes.
 [[nodiscard]] bool reads_prologue(const Graph& graph);
 /// Whether a prologue makes all that a program takes to be there. Evaluation may have types of its
-/// own, and packed weights are training's alone.
+/// own.
 [[nodiscard]] bool makes_all(const Graph& prologue, const Graph& program);
 
 }  // namespace snug::compile

@@ -28,6 +28,7 @@ constexpr int64_t kRows = 8;
 constexpr int64_t kWidth = 72;
 constexpr int64_t kLongest = 6;  // and 1: then no gradient goes on to a state
 constexpr int64_t kLarge = int64_t{1} << 30;
+constexpr const char* kWeights[] = {"from_x", "from_state", "bias", "out"};
 
 /// The CPU's kernels, whose packed products are said to gain much.
 class Packing final : public Backend {
@@ -98,20 +99,22 @@ compile::NetworkDef recurrent() {
   return network;
 }
 
+void fill_input(Engine& engine, const char* name, int64_t first_slot, int64_t drawn) {
+  const std::span<float> values = engine.edit<float>(name);
+  for (size_t i = 0; i < values.size(); ++i) {
+    const uint64_t element = static_cast<uint64_t>(first_slot * kWidth) + i;
+    PhiloxStream stream(11, 100000 * static_cast<uint64_t>(drawn + 1) + element);
+    values[i] = static_cast<float>(stream.normal());
+  }
+}
+
 class Batch final : public BatchSource {
  public:
   explicit Batch(Lengths length) : length_(std::move(length)) {}
   [[nodiscard]] int64_t rows() const override { return kRows; }
   [[nodiscard]] Lengths length() const override { return length_; }
   void fill(Engine& engine, int64_t first_slot, int64_t drawn) const override {
-    for (const char* name : {"x", "target"}) {
-      const std::span<float> values = engine.edit<float>(name);
-      for (size_t i = 0; i < values.size(); ++i) {
-        const uint64_t element = static_cast<uint64_t>(first_slot * kWidth) + i;
-        PhiloxStream stream(11, 100000 * static_cast<uint64_t>(drawn + 1) + element);
-        values[i] = static_cast<float>(stream.normal());
-      }
-    }
+    for (const char* name : {"x", "target"}) fill_input(engine, name, first_slot, drawn);
     for (float& weight : engine.edit<float>("row_weights")) weight = 1;
     engine.edit<float>("inv_total")[0] = 1.0F / kRows;
   }
@@ -132,6 +135,25 @@ choose::RunPlanRequest request_of(int64_t micro_batch, double max_grad_norm) {
   return request;
 }
 
+void set_weights(Engine& engine) {
+  for (const char* name : kWeights) {
+    PhiloxStream stream(3, 0);
+    for (float& value : engine.edit<float>(name))
+      value = 0.1F * static_cast<float>(stream.normal());
+  }
+}
+
+// Evaluates the longest rows: the arena of that program may be the largest.
+std::vector<float> evaluated(Engine& engine, const choose::RunPlan& plan) {
+  fill_input(engine, "x", 0, 9);
+  engine.run(engine.eval(1));
+  std::vector<std::byte> buffer;
+  const auto y = engine.output<float>(engine.eval(1), "y", plan.micro_batch * kWidth, buffer);
+  engine.check_memory();
+  EXPECT_EQ(engine.measured_arena_bytes(), plan.arena_bytes);
+  return {y.begin(), y.end()};
+}
+
 struct Trained {
   std::vector<double> losses;
   std::vector<float> weights, outputs;
@@ -145,12 +167,7 @@ Trained trained(const choose::RunPlanRequest& request, const choose::RunPlan& pl
     EXPECT_EQ(plan::check(program.lowered.problem, program.plan), std::vector<std::string>{});
   Engine engine(plan, backend);
   Trained found;
-  const char* const names[] = {"from_x", "from_state", "bias", "out"};
-  for (const char* name : names) {
-    PhiloxStream stream(3, 0);
-    for (float& value : engine.edit<float>(name))
-      value = 0.1F * static_cast<float>(stream.normal());
-  }
+  set_weights(engine);
   for (int64_t i = 0; i < 4; ++i) {
     UpdateRule rule;
     rule.optimizer = request.recipe.optimizer;
@@ -161,16 +178,9 @@ Trained trained(const choose::RunPlanRequest& request, const choose::RunPlan& pl
                                       {.counts = done}, rule, KeptBuffers(engine))
                                .loss);
   }
-  // Evaluates the longest rows: the arena of that program may be the largest.
   engine.run_prologue();
-  Batch(request.lengths.back()).fill(engine, 0, 9);
-  engine.run(engine.eval(1));
-  std::vector<std::byte> buffer;
-  const auto y = engine.output<float>(engine.eval(1), "y", plan.micro_batch * kWidth, buffer);
-  found.outputs.assign(y.begin(), y.end());
-  engine.check_memory();
-  EXPECT_EQ(engine.measured_arena_bytes(), plan.arena_bytes);
-  for (const char* name : names) {
+  found.outputs = evaluated(engine, plan);
+  for (const char* name : kWeights) {
     const auto values = engine.view<float>(name);
     found.weights.insert(found.weights.end(), values.begin(), values.end());
   }
@@ -224,7 +234,12 @@ TEST(Packed_weights, are_made_once_an_update_where_micro_batches_share_them) {
     EXPECT_EQ(count(program.graph, "matmul"), 0);
   }
   const choose::RunPlan one = choose::make_run_plan(with(request_of(kRows, 0.1), true), backend);
+  // Evaluation reads those of the forward part, too.
+  EXPECT_EQ(count(several.eval[1].graph, "pack_weight"), 0);
+  EXPECT_EQ(count(several.eval[1].graph, "matmul"), 0);
   EXPECT_FALSE(one.prologue.has_value());
+  EXPECT_EQ(count(one.eval[1].graph, "pack_weight"), 2);
+  EXPECT_EQ(count(one.eval[1].graph, "matmul"), 1);
   EXPECT_EQ(one.packed.weights.size(), 3U);                // `out` is read once
   EXPECT_EQ(count(one.train[0].graph, "pack_weight"), 2);  // of one step
   EXPECT_EQ(count(one.train[1].graph, "pack_weight"), 3);
@@ -255,6 +270,35 @@ TEST(Packed_weights, raise_no_smallest_budget_and_are_taken_where_they_are_faste
       before = seconds;
     }
   }
+}
+
+TEST(Packed_weights, change_no_bit_and_no_smallest_budget_of_evaluation_alone) {
+  const Packing backend;
+  choose::RunPlanRequest request = request_of(kRows, 0);
+  request.trains = false;
+  const choose::RunPlan plain = choose::make_run_plan(with(request, false), backend);
+  const choose::RunPlan packed = choose::make_run_plan(request, backend);
+  EXPECT_FALSE(plain.report.packed_weights);
+  EXPECT_TRUE(packed.report.packed_weights);
+  EXPECT_EQ(count(packed.eval[1].graph, "pack_weight"), 2);  // what several steps read
+  EXPECT_EQ(packed.report.smallest_budget_bytes, plain.report.smallest_budget_bytes);
+  EXPECT_LT(packed.report.step_seconds, plain.report.step_seconds);
+  choose::RunPlanRequest least = request;
+  least.budget_bytes = plain.report.smallest_budget_bytes;
+  const choose::RunPlan smallest = choose::make_run_plan(least, backend);
+  EXPECT_FALSE(smallest.report.packed_weights);
+  std::vector<std::vector<float>> outputs;
+  for (const choose::RunPlan* plan : {&plain, &packed, &smallest}) {
+    EXPECT_EQ(plan::check(plan->eval[1].lowered.problem, plan->eval[1].plan),
+              std::vector<std::string>{});
+    EXPECT_EQ(plan->report.planned_peak_bytes, least.process_bytes + plan->residents.total_bytes() +
+                                                   round_up(plan->arena_bytes, kPageBytes));
+    Engine engine(*plan, backend);
+    set_weights(engine);
+    outputs.push_back(evaluated(engine, *plan));
+  }
+  EXPECT_TRUE(outputs[1] == outputs[0]);
+  EXPECT_TRUE(outputs[2] == outputs[0]);
 }
 
 int64_t fused_steps(const choose::RunPlan& plan) {
