@@ -181,6 +181,31 @@ class Inductor(unittest.TestCase):
         self.check_bytes(backend)
         self.assertLess(distance(*found), 1e-6 * length(found[0]))
 
+    def test_checks(self):
+        """F.one_hot has one: a kernel that is there for its effect, and makes nothing that anyone reads."""
+        class Classes(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.layers = nn.ModuleList(nn.Linear(32, 32) for _ in range(4))
+
+            def forward(self, x, classes):
+                for layer in self.layers:
+                    x = torch.tanh(layer(x)).sin()
+                return (x - F.one_hot(classes, 32).float()).square().mean()
+
+        torch.manual_seed(0)
+        model, x, classes = Classes().to(DEVICE), torch.randn(512, 32, device=DEVICE), torch.randint(0, 32, (512,), device=DEVICE)
+        plan = snug.torch.plan(model, (x, classes), resident_bytes=0, mode="inductor")
+        self.assertLess(plan.smallest_bytes, plan.keep_all_bytes)
+        found = []
+        for backend in ("inductor", snug.torch.backend(plan.smallest_bytes, resident_bytes=0, mode="inductor")):
+            torch._dynamo.reset()
+            model.zero_grad()
+            torch.compile(model, backend=backend)(x, classes).backward()
+            found.append([each.grad for each in model.parameters()])
+        self.assertGreater(self.check_bytes(backend).runs_again, 0)
+        self.assertLess(distance(*found), 1e-6 * length(found[0]))
+
     def test_what_writes_its_operand_takes(self):
         """Of scatter_reduce, which has no kernel of Inductor's."""
         layer, x = torch.nn.Linear(64, 64).to(DEVICE), torch.randn(128, 64, device=DEVICE)
@@ -268,7 +293,10 @@ class Inductor(unittest.TestCase):
         case, seen = Case("autocast"), []
         with mock.patch("snug.torch._lowered.generate", both):
             snug.torch.plan(case.model, case.batch, optimizer=case.optimizer, mode="inductor")
-        self.assertGreaterEqual(len(seen), 4)
+            classes = torch.arange(8, device=DEVICE)
+            snug.torch.plan(lambda x: (x.sin() - F.one_hot(classes, 8).float()).square().mean(), torch.randn(8, 8, device=DEVICE, requires_grad=True),
+                            resident_bytes=0, mode="inductor")
+        self.assertGreaterEqual(len(seen), 6)
         self.assertTrue(any(removed for _, _, _, removed in seen))
 
     def test_time_of_kernels(self):

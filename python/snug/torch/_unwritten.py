@@ -49,7 +49,8 @@ def _account(proxy: cpp.CppKernelProxy, nodes: Sequence[Any]) -> None:
                 if not isinstance(read, WeakDep):  # which says an order, and reads nothing
                     kernel.args.input(read.name)
             for write in node.read_writes.writes:
-                kernel.args.output(write.name)
                 kernel.store_buffer_names.add(write.name)
+                if write.name not in V.graph.removed_buffers:  # of a check, which is made for nobody
+                    kernel.args.output(write.name)
     V.graph.removed_buffers |= kernel.removed_buffers
     V.graph.inplaced_to_remove |= kernel.inplaced_to_remove
