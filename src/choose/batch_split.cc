@@ -36,12 +36,10 @@ std::optional<SplitForm> packed_form(const RunPlanRequest& request, const BatchS
 }
 
 Graph evaluation_graph(const RunPlanRequest& request, const BatchSplit& split,
-                       const compile::ProgramShape& shape, const compile::CompileHooks& hooks) {
-  // Without a prologue it packs for itself, which what only one of its products reads is not worth.
-  const bool packs = !request.trains || split.serves_evaluation || split.accumulation_steps == 1;
-  return compile::build_eval_graph(request.network, shape,
-                                   packs ? split.form.packed : compile::PackedWeights{},
-                                   split.serves_evaluation, hooks);
+                       const compile::ProgramShape& shape, const Backend& backend,
+                       const compile::CompileHooks& hooks) {
+  const WeightPanels panels = split.form.packed.empty() ? WeightPanels{} : backend.weight_panels();
+  return compile::build_eval_graph(request.network, shape, split.serves_evaluation, panels, hooks);
 }
 
 bool has_resident_output(const plan::Problem& problem, const plan::Op& op) {

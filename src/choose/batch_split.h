@@ -58,7 +58,7 @@ void take_row_sparse_sums(RunPlanRequest& request);
 
 /// The forward part alone, as it runs beside a training program that is split so, or by itself.
 [[nodiscard]] Graph evaluation_graph(const RunPlanRequest& request, const BatchSplit& split,
-                                     const compile::ProgramShape& shape,
+                                     const compile::ProgramShape& shape, const Backend& backend,
                                      const compile::CompileHooks& hooks = {});
 
 [[nodiscard]] bool has_resident_output(const plan::Problem& problem, const plan::Op& op);

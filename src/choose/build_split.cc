@@ -131,7 +131,7 @@ void SplitBuilder::build_program() {
   split_.program->graph = request_.trains
                               ? compile::build_train_graph(request_.network, recipe_, shape_,
                                                            split_.accumulation_steps, hooks_)
-                              : evaluation_graph(request_, split_, shape_, hooks_);
+                              : evaluation_graph(request_, split_, shape_, backend_, hooks_);
   residents_.add(graph(), backend_);
   split_.has_prologue = compile::reads_prologue(graph());
   if (split_.form.packed.empty() && may_pack(request_, graph())) {
@@ -152,10 +152,10 @@ void SplitBuilder::add_update_programs() {
 // may have types of its own.
 void SplitBuilder::add_evaluation() {
   split_.serves_evaluation = split_.has_prologue;
-  Graph evaluation = evaluation_graph(request_, split_, shape_);
+  Graph evaluation = evaluation_graph(request_, split_, shape_, backend_);
   if (split_.has_prologue && !compile::makes_all(once_.prologue_of(split_).graph, evaluation)) {
     split_.serves_evaluation = false;
-    evaluation = evaluation_graph(request_, split_, shape_);
+    evaluation = evaluation_graph(request_, split_, shape_, backend_);
   }
   split_.evaluation =
       plain_program(request_, saved(), "eval", std::move(evaluation), shape_.lengths, backend_);
@@ -177,7 +177,7 @@ void SplitBuilder::meet_shorter_rows() {
     const compile::ProgramShape shape{shape_.rows, request_.lengths[i]};
     const bool is_small = has_few_rows(shape, backend_.few_rows());
     if (counts_evaluation || is_small) {
-      Graph shorter = evaluation_graph(request_, split_, shape);
+      Graph shorter = evaluation_graph(request_, split_, shape, backend_);
       make_room_for(
           plain_program(request_, saved(), "eval", std::move(shorter), shape.lengths, backend_)
               .plan);

@@ -83,7 +83,7 @@ void ChosenPrograms::tell(const char* phase) {
 void ChosenPrograms::add_shorter(const Lengths& length) {
   const compile::ProgramShape shape{run_.micro_batch, length};
   tell(kBuilding);
-  Graph evaluation = evaluation_graph(request_, split_, shape);
+  Graph evaluation = evaluation_graph(request_, split_, shape, backend_);
   add(run_.eval,
       plain_program(request_, request_.saved, "eval", std::move(evaluation), length, backend_));
   tell(kBuilding);

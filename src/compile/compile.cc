@@ -83,9 +83,15 @@ constexpr Rewrite kProgram[] = {
     {"fuse_accumulate", always,
      [](Graph graph, const Job& job) { return fuse_accumulate(std::move(graph), job.ops()); }},
     // Behind it: packed products have no accumulating form.
-    {"pack_weights", [](const Job& job) { return !job.recipe.packed.empty(); },
+    {"pack_weights", [](const Job& job) { return job.trains() && !job.recipe.packed.empty(); },
      [](Graph graph, const Job& job) {
        return pack_weights(std::move(graph), job.ops(), job.recipe.packed);
+     }},
+    // Each time it runs: whoever holds a weight may have changed it, and nobody would know.
+    {"pack_for_evaluation", [](const Job& job) { return job.panels.columns > 0; },
+     [](Graph graph, const Job& job) {
+       const PackedWeights which = packable_weights(graph, job.panels, /*repeats=*/false);
+       return pack_weights(std::move(graph), job.ops(), which, Phase::forward);
      }},
     // Last: it takes out what the others made of weights only.
     {"split_prologue", [](const Job& job) { return job.shares_prologue; },
@@ -171,16 +177,15 @@ Graph build_train_graph(const NetworkDef& network, const Recipe& recipe, const P
                    hooks});
 }
 
-Graph build_eval_graph(const NetworkDef& network, const ProgramShape& shape,
-                       const PackedWeights& packed, bool has_prologue, const CompileHooks& hooks) {
-  Recipe recipe;
-  recipe.packed = packed;
-  return compiled({network,
-                   Program::evaluation,
-                   {.rows = shape.rows, .lengths = shape.lengths, .training = false},
-                   recipe,
-                   has_prologue,
-                   hooks});
+Graph build_eval_graph(const NetworkDef& network, const ProgramShape& shape, bool has_prologue,
+                       const WeightPanels& panels, const CompileHooks& hooks) {
+  return compiled({.network = network,
+                   .program = Program::evaluation,
+                   .request = {.rows = shape.rows, .lengths = shape.lengths, .training = false},
+                   .recipe = kNoRecipe,
+                   .shares_prologue = has_prologue,
+                   .hooks = hooks,
+                   .panels = panels});
 }
 
 Graph build_prologue_graph(const NetworkDef& network, const Recipe& recipe,

@@ -38,10 +38,10 @@ struct ProgramShape {
 [[nodiscard]] Graph build_train_graph(const NetworkDef& network, const Recipe& recipe,
                                       const ProgramShape& shape, int64_t micro_batches,
                                       const CompileHooks& hooks = {});
-/// Forward alone. `packed`: weights that its products read in panels. `has_prologue`: what the
-/// prologue makes is there.
+/// Forward alone. `has_prologue`: what the prologue makes is there. `panels`: of weights that
+/// several of its products read, which it packs; of none where they have no columns.
 [[nodiscard]] Graph build_eval_graph(const NetworkDef& network, const ProgramShape& shape,
-                                     const PackedWeights& packed = {}, bool has_prologue = false,
+                                     bool has_prologue = false, const WeightPanels& panels = {},
                                      const CompileHooks& hooks = {});
 /// What the programs of an update with more than one micro-batch share, made once an update from
 /// the weights (Phase::prologue). Without nodes where the network has no such part; with one

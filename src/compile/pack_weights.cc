@@ -40,11 +40,11 @@ void become(const std::string& op, const Attrs& attrs, const OpRegistry& registr
   node.attrs = complete_attrs(*node.op, attrs, op);
 }
 
-// Made once an update, whoever reads it.
-ValueId append_packing(Rewriter& rewriter, const Reader& reader, ValueId weight) {
+// Made once, whoever reads it.
+ValueId append_packing(Rewriter& rewriter, const Reader& reader, ValueId weight, Phase of) {
   rewriter.set_scope(SharedText(reader.weight.name));
   rewriter.set_parts({});
-  const PhaseGuard phase(rewriter, Phase::prologue);
+  const PhaseGuard phase(rewriter, of);
   return rewriter.op1(reader.form.packing, {weight}, reader.form.packing_attrs);
 }
 
@@ -72,7 +72,8 @@ PackedWeights packable_weights(const Graph& graph, const WeightPanels& panels, b
   return found;
 }
 
-Graph pack_weights(Graph graph, const OpRegistry& registry, const PackedWeights& which) {
+Graph pack_weights(Graph graph, const OpRegistry& registry, const PackedWeights& which,
+                   Phase phase) {
   std::map<Packed, ValueId> panels;
   Rewriter rewriter(std::move(graph), registry);
   rewriter.for_each_node([&](Node& node, NodeId) {
@@ -80,7 +81,7 @@ Graph pack_weights(Graph graph, const OpRegistry& registry, const PackedWeights&
     if (reader && which.weights.contains(reader->weight)) {
       ValueId& operand = node.inputs[reader->form.operand];
       const auto [found, is_first] = panels.emplace(reader->weight, kNone);
-      if (is_first) found->second = append_packing(rewriter, *reader, operand);
+      if (is_first) found->second = append_packing(rewriter, *reader, operand, phase);
       operand = found->second;
       become(reader->form.op, reader->form.attrs, registry, node);
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Packs weights once an update for the products of few rows that read them (ops/packed_matmul):
+// Packs weights once for the products of few rows that read them (ops/packed_matmul), in training
+// once an update:
 //   before   %3 = matmul(%x, %w) {transpose_b=true} forward   %4 = matmul(%3, %w) {...} forward
 //   after    %p = pack_weight(%w) {transpose=true, width=16} prologue
 //            %3 = packed_matmul(%x, %p) {columns=...} forward   %4 = packed_matmul(%3, %p) ...
@@ -41,9 +42,9 @@ struct PackedWeights {
                                              bool repeats);
 
 /// Every product that may read panels of these weights does. The graph need not read all of them: a
-/// recurrent net of one step has no gradient by a state.
+/// recurrent net of one step has no gradient by a state. `phase`: of the packings.
 [[nodiscard]] Graph pack_weights(Graph graph, const OpRegistry& registry,
-                                 const PackedWeights& which);
+                                 const PackedWeights& which, Phase phase = Phase::prologue);
 
 /// How many there are.
 [[nodiscard]] size_t count_packings(const Graph& graph);

@@ -37,6 +37,7 @@ struct Job {
   bool shares_prologue;  // what is made of weights only is made by the prologue's program
   const CompileHooks& hooks;
   const std::vector<Weight>* weights = nullptr;  // behind the forward part
+  WeightPanels panels = {};                      // that evaluation packs weights into
 
   [[nodiscard]] const OpRegistry& ops() const { return ops_of(network); }
   [[nodiscard]] const ForwardChanges& changes() const { return network.changes; }
