@@ -143,7 +143,7 @@ Evaluation Session::Impl::run_eval(const RowSource& rows, const OutputSink& sink
   std::map<std::string, std::span<const float>> values;
   std::map<std::string, std::vector<std::byte>> copies;  // where the host cannot read the outputs
   Evaluation evaluation{.rows = rows.rows()};
-  if (!has_prologue) engine->run_prologue();
+  if (!has_prologue || is_edited) engine->run_prologue();
   has_prologue = true;
   for (int64_t first = 0; first < rows.rows(); first += micro_batch) {
     check_cancelled(planned->options);

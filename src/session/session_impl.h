@@ -89,6 +89,7 @@ class Session::Impl {
   UpdateCounts counts;
   LossScale loss_scale;
   bool has_prologue = false;  // what it makes is of the weights as they are
+  bool is_edited = false;     // somebody has a tensor's own elements, and may write them any time
   /// Why the weights are lost, until others are resumed or written; null: they are not.
   const char* loss_of_weights = nullptr;
 

@@ -377,6 +377,21 @@ TEST(Session, what_is_made_of_weights_follows_every_change_of_them) {
   }
 }
 
+// Python's arrays stay where they are handed out.
+TEST(Session, what_is_made_of_weights_follows_who_keeps_one) {
+  SessionOptions options = options_of();
+  Session session(network_of(true), options);
+  const std::span<float> kept = session.edit("out.weight");
+  const std::vector<float> before = logits_of(session);
+  kept[0] = 2;
+  const std::vector<float> found = logits_of(session);
+  EXPECT_NE(found, before);
+  Session fresh(network_of(true), options);
+  for (const TensorInfo& tensor : session.tensors())
+    fresh.write(tensor.name, session.view(tensor.name));
+  EXPECT_EQ(found, logits_of(fresh));
+}
+
 // Reads its inputs together, and knows what its rows weigh.
 class Together final : public RowSource {
  public:

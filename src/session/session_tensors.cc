@@ -123,7 +123,7 @@ std::span<const std::byte> Session::view_bytes(const std::string& name) const {
 
 std::span<std::byte> Session::edit_bytes(const std::string& name) {
   (void)impl_->entry(name);
-  impl_->has_prologue = false;
+  impl_->is_edited = true;
   return impl_->engine->edit<std::byte>(name);
 }
 
@@ -148,7 +148,7 @@ std::span<const float> Session::view(const std::string& name) const {
 
 std::span<float> Session::edit(const std::string& name) {
   require_f32(name, impl_->entry(name).type.dtype);
-  impl_->has_prologue = false;
+  impl_->is_edited = true;
   return impl_->engine->edit<float>(name);
 }
 
