@@ -14,9 +14,8 @@ product rate (the best of large f32 products, or bf16 with --bf16, in the same r
 are those of a direct convolution, of which Snug computes fewer: its share of images may be above 1.
 --isa avx2 holds both sides to AVX2 (sides.py); where a product, or a step without images, is faster than AVX2 registers alone, nothing is
 compared: exit 1.
---what evaluate: of Snug the second evaluation of a run, by what it says it took; predict: what `snug predict` takes for a file of --steps
-batches more than for one of one batch, so with reading it and writing labels. PyTorch's side is the forward part with the loss, in
-inference mode, of a batch that is in memory.
+--what evaluate and predict: what `snug eval` and `snug predict` take for a file of --steps batches more than for one of one batch, so with
+reading it and writing what they find. PyTorch's side is the forward part with the loss, in inference mode, of a batch that is in memory.
 With --json, the figures go into FILE (bench/results/steps.json) as records: bench/records.py.
 With --ratio and --share, exit 1 where Snug is neither so many times as fast as the best of PyTorch's nor at this share of its own product rate.
 Needs build/release with benchmarks; torch, transformers for the encoders (pip install torch transformers), a C++ compiler for 'compiled'.
@@ -58,12 +57,10 @@ class Snug:
         self.run_words = dict(memory=args.memory, threads=args.threads, bf16=str(args.bf16).lower())
         self.words = dict(self.run_words, train_file=write("train", args.steps + 1), train_batch_size=args.batch, micro_batch_size=args.batch,
                           recompute="none", max_steps=args.steps + 1, logging_steps=1, save_steps=0, optim=model.optimizer)
-        if args.what == "step":
-            self.words.update(validation_split=0)
-        else:
+        self.words.update(validation_split=0)
+        if args.what != "step":
+            self.words.update(max_steps=1)
             self.run_words.update(eval_batch_size=args.batch)
-            self.words.update(eval_batch_size=args.batch, max_steps=2, eval_steps=1, validation_file=write("validation", args.steps))
-        if args.what == "predict":
             self.files = [write(f"test{batches}", batches) for batches in (1, args.steps + 1)]
         if model.kind == "images":
             self.words.update(model=args.model, image_size=model.side, momentum=0.9, weight_decay=0)
@@ -107,24 +104,22 @@ class Snug:
 
     def steps(self):
         """Seconds of each step, or the mean of a batch of evaluation or prediction."""
-        if self.args.what == "predict" and self.round > 0:
-            return self.predictions()
+        if self.args.what != "step" and self.round > 0:
+            return self.forward_seconds()
         self.round += 1
         out = self.folder / f"run{self.round}"
         self.run("train", dict(self.words, output_dir=out))
-        if self.args.what == "predict":
-            return self.predictions()
-        if self.args.what == "evaluate":
-            return [json.loads((out / "evaluations.jsonl").read_text().splitlines()[-1])["eval_runtime"] / self.args.steps]
+        if self.args.what != "step":
+            return self.forward_seconds()
         lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
         self.predicted = json.loads((out / "plan.json").read_text())["step_seconds"]
         return [self.args.batch * self.args.length / line["tokens_per_second"] for line in lines[1:]]
 
-    def predictions(self):
-        took = []
+    def forward_seconds(self):
+        verb, took = {"evaluate": "eval", "predict": "predict"}[self.args.what], []
         for file in self.files:
             begin = time.perf_counter()
-            self.run("predict", dict(self.run_words, model=self.folder / "run1/last", test_file=file))
+            self.run(verb, dict(self.run_words, model=self.folder / "run1/last", test_file=file))
             took.append(time.perf_counter() - begin)
         return [(took[1] - took[0]) / self.args.steps]
 

@@ -157,8 +157,10 @@ void SplitBuilder::add_evaluation() {
     split_.serves_evaluation = false;
     evaluation = evaluation_graph(request_, split_, shape_, backend_);
   }
-  split_.evaluation =
-      plain_program(request_, saved(), "eval", std::move(evaluation), shape_.lengths, backend_);
+  // Panels are there all the time, and hard to place well; training takes more bytes than that.
+  const auto options = split_.form.packed.empty() ? plan::FrontierOptions{} : plan::kQuickFrontier;
+  split_.evaluation = plain_program(request_, saved(), "eval", std::move(evaluation),
+                                    shape_.lengths, backend_, options);
   residents_.add(split_.evaluation->graph, backend_);
   make_room_for(split_.evaluation->plan);
 }

@@ -16,12 +16,12 @@ const SavedPlan* saved_plan_of(const RunPlanRequest& request, const SplitForm& f
 
 PlannedProgram plain_program(const RunPlanRequest& request, const SavedPlan* saved,
                              const std::string& kind, Graph graph, const Lengths& length,
-                             const Backend& backend) {
+                             const Backend& backend, const plan::FrontierOptions& options) {
   PlannedProgram program{.length = length, .graph = std::move(graph), .lowered = {}, .plan = {}};
   program.lowered = compile::lower(program.graph, backend, {.fusion = request.fusion});
   const plan::Problem& problem = program.lowered.problem;
   program.plan = saved != nullptr ? saved->at(kind, length, problem)
-                                  : plan::plan_strategy(problem, "keep-all");
+                                  : plan::plan_strategy(problem, "keep-all", options);
   return program;
 }
 

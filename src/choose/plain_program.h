@@ -18,6 +18,7 @@ namespace snug::choose {
 /// or, without one, keep-all.
 [[nodiscard]] PlannedProgram plain_program(const RunPlanRequest& request, const SavedPlan* saved,
                                            const std::string& kind, Graph graph,
-                                           const Lengths& length, const Backend& backend);
+                                           const Lengths& length, const Backend& backend,
+                                           const plan::FrontierOptions& options = {});
 
 }  // namespace snug::choose

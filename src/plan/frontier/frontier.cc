@@ -20,6 +20,11 @@ namespace {
 
 bool has_sums(const Op& op) { return op.fusion.kind != 0; }
 
+bool has_heads(const Problem& problem) {
+  return std::any_of(problem.ops.begin(), problem.ops.end(),
+                     [](const Op& op) { return op.rowwise->has_head; });
+}
+
 // With sums of one kernel, as far as `most_bytes` permit.
 ScheduledPoint with_sums(const LivenessTable& table, ScheduledPoint point, int64_t most_bytes) {
   FusedSchedule found =
@@ -50,30 +55,48 @@ constexpr double kSteep = 1.2;
 // and kept twice.
 constexpr double kWorthwhile = 1e-4;
 
-// With all row programs that the bytes permit, last; before that, where they are wanted, without
-// those near the peak, which are the hardest to place. Nothing where no step joins another.
-std::vector<ScheduledPoint> with_rows(const LivenessTable& table, const ScheduledPoint& point,
-                                      int64_t most_bytes, bool tries_fewer = false) {
-  if (!has_ops_by_rows(table.problem())) return {};
-  FusedSchedule steps = with_rows_adjacent(table, {point.schedule, point.fused});
+struct Programmed {
+  FusedSchedule steps;
+  RowPrograms rows;
+};
+
+// With all row programs that the bytes permit.
+Programmed programmed(const LivenessTable& table, const ScheduledPoint& point, int64_t most_bytes,
+                      Heads heads) {
+  FusedSchedule steps = with_rows_adjacent(table, {point.schedule, point.fused}, heads);
   Liveness live = analyse(table, steps.schedule, steps.fused);
   if (live.load_bytes > most_bytes) {
     steps = {point.schedule, point.fused};
     live = analyse(table, steps.schedule, steps.fused);
   }
-  RowPrograms all = fuse_rows(table, steps.schedule, steps.fused, live, most_bytes);
+  RowPrograms rows = fuse_rows(table, steps.schedule, steps.fused, live, most_bytes, heads);
+  return {std::move(steps), std::move(rows)};
+}
+
+// With all row programs, last; before that, where they are wanted, fewer, which are easier to
+// place: as fusion `fusible` has them, since a level makes nothing worse, and without those near
+// the peak. Nothing where no step joins another.
+std::vector<ScheduledPoint> with_rows(const LivenessTable& table, const ScheduledPoint& point,
+                                      int64_t most_bytes, bool tries_fewer = false) {
+  if (!has_ops_by_rows(table.problem())) return {};
   std::vector<ScheduledPoint> found;
-  const auto add = [&](RowPrograms rows) {
+  const auto add = [&](const FusedSchedule& steps, RowPrograms rows) {
+    if (rows.runs.empty()) return;
     const StepLoads after = loads_of(table, steps.schedule, rows.fused, rows.runs);
     SNUG_CHECK(after.load_bytes <= most_bytes, "row programs need more than they may");
     found.push_back({steps.schedule, point.strategy, after.load_bytes, after.seconds,
                      std::move(rows.fused), after.kept_bytes});
   };
+  Programmed all = programmed(table, point, most_bytes, Heads::joined);
   if (tries_fewer) {
-    RowPrograms fewer = programs_within(all, most_bytes - most_bytes / 16);
-    if (!fewer.runs.empty() && fewer.runs.size() < all.runs.size()) add(std::move(fewer));
+    if (has_heads(table.problem())) {
+      Programmed fusible = programmed(table, point, most_bytes, Heads::apart);
+      add(fusible.steps, std::move(fusible.rows));
+    }
+    RowPrograms fewer = programs_within(all.rows, most_bytes - most_bytes / 16);
+    if (fewer.runs.size() < all.rows.runs.size()) add(all.steps, std::move(fewer));
   }
-  if (!all.runs.empty()) add(std::move(all));
+  add(all.steps, std::move(all.rows));
   return found;
 }
 

@@ -27,11 +27,17 @@ IndexVector<int64_t> bytes_before(const Liveness& live) {
   return change;
 }
 
+bool may_join(const LivenessTable& table, OpId id, Heads heads) {
+  return table.op(id).is_by_rows &&
+         (heads == Heads::joined || !table.problem().ops[id].rowwise->has_head);
+}
+
 class RowFuser {
  public:
   RowFuser(const LivenessTable& table, IndexSpan<const OpId> schedule, const Liveness& live,
-           int64_t most_bytes)
+           int64_t most_bytes, Heads heads)
       : table_(table),
+        heads_(heads),
         problem_(table.problem()),
         schedule_(schedule),
         most_bytes_(most_bytes),
@@ -69,7 +75,7 @@ class RowFuser {
     return problem_.ops[id];
   }
   [[nodiscard]] bool is_by_rows(int32_t step) const {
-    return table_.op(schedule_[step]).is_by_rows;
+    return may_join(table_, schedule_[step], heads_);
   }
 
   // In use while the program runs.
@@ -92,6 +98,7 @@ class RowFuser {
   }
 
   const LivenessTable& table_;
+  Heads heads_;
   const Problem& problem_;
   IndexSpan<const OpId> schedule_;
   int64_t most_bytes_;
@@ -119,14 +126,14 @@ bool touches(const std::vector<StorageId>& a, const std::vector<StorageId>& b) {
 
 }  // namespace
 
-FusedSchedule with_rows_adjacent(const LivenessTable& table, FusedSchedule given) {
+FusedSchedule with_rows_adjacent(const LivenessTable& table, FusedSchedule given, Heads heads) {
   const Problem& problem = table.problem();
   FusedSchedule found;
   size_t first = 0;  // of the steps by rows that end the schedule so far
   for (size_t step = 0; step < given.schedule.size(); ++step) {
     const OpId id = given.schedule[step];
     const Op& op = problem.ops[id];
-    const bool is_by_rows = table.op(id).is_by_rows;
+    const bool is_by_rows = may_join(table, id, heads);
     if (is_by_rows && op.rowwise->has_head) first = found.schedule.size();
     const auto chain = std::span(found.schedule).subspan(first);
     const auto is_apart = [&](OpId other) {
@@ -149,8 +156,9 @@ FusedSchedule with_rows_adjacent(const LivenessTable& table, FusedSchedule given
 }
 
 RowPrograms fuse_rows(const LivenessTable& table, IndexSpan<const OpId> schedule,
-                      const FusedSteps& fused, const Liveness& live, int64_t most_bytes) {
-  RowFuser fuser(table, schedule, live, most_bytes);
+                      const FusedSteps& fused, const Liveness& live, int64_t most_bytes,
+                      Heads heads) {
+  RowFuser fuser(table, schedule, live, most_bytes, heads);
   const auto steps = static_cast<int32_t>(schedule.size());
   RowPrograms found{.fused = fused};
   SparseStopPoint<64> stop_now_and_then;

@@ -14,9 +14,13 @@
 
 namespace snug::plan {
 
+/// Whether what a product makes may begin a program: fusion full, or fusible.
+enum class Heads { joined, apart };
+
 /// The schedule, in which small ops between steps that are computed by rows (a constant, say) run
 /// before these, where they read nothing of them; the steps of one kernel in it.
-[[nodiscard]] FusedSchedule with_rows_adjacent(const LivenessTable& table, FusedSchedule given);
+[[nodiscard]] FusedSchedule with_rows_adjacent(const LivenessTable& table, FusedSchedule given,
+                                               Heads heads = Heads::joined);
 
 struct RowPrograms {
   FusedSteps fused = {};            // with the sums that were there before
@@ -29,7 +33,7 @@ struct RowPrograms {
 /// taken that begins at a step and fits. O(steps + operands) beside the programs.
 [[nodiscard]] RowPrograms fuse_rows(const LivenessTable& table, IndexSpan<const OpId> schedule,
                                     const FusedSteps& fused, const Liveness& live,
-                                    int64_t most_bytes);
+                                    int64_t most_bytes, Heads heads = Heads::joined);
 
 /// Those in which no more bytes are in use: where fewer ranges are longer, there is more room.
 [[nodiscard]] RowPrograms programs_within(const RowPrograms& all, int64_t most_bytes);

@@ -210,6 +210,22 @@ TEST(FuseRows, What_another_kernel_makes_first_is_in_memory) {
   EXPECT_EQ(point.fused, (FusedSteps{Fused::no, Fused::no, Fused::rows}));
 }
 
+TEST(FuseRows, What_another_kernel_makes_first_may_stay_apart) {
+  Problem problem = chain(4);
+  problem.ops[OpId(0)].rowwise.own().has_head = true;
+  problem.ops[OpId(2)].rowwise.own().has_head = true;
+  const LivenessTable table(problem);
+  const std::vector<OpId> schedule = given_order(problem);
+  const Liveness live = analyse(table, schedule);
+  const auto fused = [&](Heads heads) {
+    return fuse_rows(table, schedule, {}, live, 4 * kUnit, heads).fused;
+  };
+  EXPECT_EQ(fused(Heads::joined), (FusedSteps{Fused::no, Fused::rows, Fused::no, Fused::rows}));
+  EXPECT_TRUE(fused(Heads::apart).empty());
+  problem.ops[OpId(2)].rowwise.own().has_head = false;
+  EXPECT_EQ(fused(Heads::apart), (FusedSteps{Fused::no, Fused::no, Fused::rows, Fused::rows}));
+}
+
 // Some ops are computed by rows, some operands are read as a whole, some outputs are there only in
 // the end, and rows are of several sizes.
 Problem with_rows(Problem problem, uint32_t seed) {
