@@ -56,8 +56,7 @@ class Snug:
         write = self.write_images if model.kind == "images" else self.write_text
         self.run_words = dict(memory=args.memory, threads=args.threads, bf16=str(args.bf16).lower())
         self.words = dict(self.run_words, train_file=write("train", args.steps + 1), train_batch_size=args.batch, micro_batch_size=args.batch,
-                          recompute="none", max_steps=args.steps + 1, logging_steps=1, save_steps=0, optim=model.optimizer)
-        self.words.update(validation_split=0)
+                          recompute="none", max_steps=args.steps + 1, logging_steps=1, save_steps=0, optim=model.optimizer, validation_split=0)
         if args.what != "step":
             self.words.update(max_steps=1)
             self.run_words.update(eval_batch_size=args.batch)
@@ -104,11 +103,10 @@ class Snug:
 
     def steps(self):
         """Seconds of each step, or the mean of a batch of evaluation or prediction."""
-        if self.args.what != "step" and self.round > 0:
-            return self.forward_seconds()
         self.round += 1
         out = self.folder / f"run{self.round}"
-        self.run("train", dict(self.words, output_dir=out))
+        if self.args.what == "step" or self.round == 1:
+            self.run("train", dict(self.words, output_dir=out))
         if self.args.what != "step":
             return self.forward_seconds()
         lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]

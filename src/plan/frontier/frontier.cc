@@ -20,9 +20,12 @@ namespace {
 
 bool has_sums(const Op& op) { return op.fusion.kind != 0; }
 
-bool has_heads(const Problem& problem) {
-  return std::any_of(problem.ops.begin(), problem.ops.end(),
-                     [](const Op& op) { return op.rowwise->has_head; });
+// Whether a program begins with what a product makes; else `fusible` has the same ones.
+bool has_heads(const Problem& problem, IndexSpan<const OpId> schedule, const RowPrograms& rows) {
+  return std::any_of(rows.runs.begin(), rows.runs.end(), [&](const RowRun& run) {
+    const OpId id = schedule[run.first];
+    return problem.ops[id].rowwise->has_head;
+  });
 }
 
 // With sums of one kernel, as far as `most_bytes` permit.
@@ -89,7 +92,7 @@ std::vector<ScheduledPoint> with_rows(const LivenessTable& table, const Schedule
   };
   Programmed all = programmed(table, point, most_bytes, Heads::joined);
   if (tries_fewer) {
-    if (has_heads(table.problem())) {
+    if (has_heads(table.problem(), all.steps.schedule, all.rows)) {
       Programmed fusible = programmed(table, point, most_bytes, Heads::apart);
       add(fusible.steps, std::move(fusible.rows));
     }
