@@ -437,13 +437,18 @@ RANK = f"""
 import os, sys
 sys.path[:0] = {[str(pathlib.Path(__file__).resolve().parent)] + sys.path!r}
 import datetime
+import gc
 import torch
 import torch.multiprocessing as processes
 
 def work(rank, ranks, store):
-    import torch.distributed as dist
     torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method="file://" + store, rank=rank, world_size=ranks, timeout=datetime.timedelta(seconds=120))
+    torch.distributed.init_process_group("gloo", init_method="file://" + store, rank=rank, world_size=ranks, timeout=datetime.timedelta(seconds=120))
+    train(rank, ranks)
+    gc.collect()  # DDP holds the group
+    torch.distributed.destroy_process_group()  # else a thread of Gloo's may let go of a tensor while Python ends, and abort
+
+def train(rank, ranks):
     import snug
     import snug.torch
     from layers_test import deep, gradients

@@ -3,6 +3,7 @@
     python tests/torch/ranks_test.py     in an environment as for exact_test.py; four of them with SNUG_WHOLE_MATRIX=1
 """
 import datetime
+import gc
 import os
 import pathlib
 import subprocess
@@ -22,7 +23,8 @@ def start(rank, work, store, ranks):
     torch.set_num_threads(1)
     torch.distributed.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=ranks, timeout=datetime.timedelta(seconds=300))
     WORKS[work](rank)
-    torch.distributed.destroy_process_group()
+    gc.collect()  # DDP holds the group
+    torch.distributed.destroy_process_group()  # else a thread of Gloo's may let go of a tensor while Python ends, and abort
 
 
 def part_of(rank, layers):
