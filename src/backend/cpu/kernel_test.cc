@@ -455,18 +455,23 @@ TEST(CpuBackend, Fused_sums_have_the_bits_of_one_sum_after_the_other) {
   }
 }
 
-// The planner takes it that shorter rows of f32 fit where the longest do.
+// The planner takes it that shorter rows fit where the longest do.
 TEST(CpuBackend, Gradients_of_wide_weights_over_fewer_rows_need_no_more_scratch) {
   const auto backend = make_cpu_backend({.threads = 2, .profile = default_profile()});
-  for (const int64_t m : {64, 128, 300, 768}) {
-    for (const int64_t n : {64, 1500, 3072}) {
-      int64_t before = 0;
-      for (const int64_t k : {16, 48, 96, 128, 192, 248, 256, 320, 512, 1024}) {
-        const Graph graph =
-            graph_of({"matmul", {f32({k, m}), f32({k, n}), absent()}, sides(true, false)});
-        const int64_t scratch = backend->select(spec_of(graph, NodeId(0))).scratch_bytes;
-        EXPECT_GE(scratch, before) << m << " x " << n << " over " << k;
-        before = scratch;
+  Attrs of_weights = sides(true, false);
+  of_weights.set("to", "f32");
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    for (const int64_t m : {64, 128, 300, 768}) {
+      for (const int64_t n : {64, 768, 1500, 3072}) {
+        int64_t before = 0;
+        for (const int64_t k : {16, 48, 96, 128, 192, 248, 256, 320, 512, 1024, 2048}) {
+          const Operand a{.type = {dtype, {k, m}}};
+          const Operand b{.type = {dtype, {k, n}}};
+          const Graph graph = graph_of({"matmul", {a, b, absent()}, of_weights});
+          const int64_t scratch = backend->select(spec_of(graph, NodeId(0))).scratch_bytes;
+          EXPECT_GE(scratch, before) << to_string(dtype) << " " << m << " x " << n << " over " << k;
+          before = scratch;
+        }
       }
     }
   }
@@ -506,6 +511,39 @@ TEST(CpuBackend, Products_of_many_rows_of_bf16_are_our_own_on_tiles) {
   for (const Case& c : cases) {
     const Outcome outcome = run_on_cpu(c, 2);
     EXPECT_EQ(outcome.kernel, "amx:matmul");
+    EXPECT_EQ(outcome.code, ErrorCode::ok);
+    expect_close_to_reference(c, outcome);
+  }
+}
+
+TEST(CpuBackend, Gradients_of_weights_in_bf16_are_products_of_pairs_without_tiles) {
+  if (!has_bf16_products() || has_bf16_tiles()) GTEST_SKIP() << "pairs are not the fastest here";
+  const auto backend = make_cpu_backend({.threads = 2, .profile = default_profile()});
+  // Small integers: every sum is exact.
+  const auto half = [](Shape shape) {
+    return Operand{.type = {DType::bf16, std::move(shape)}, .low = -3, .high = 3};
+  };
+  Attrs of_weights = sides(true, false);
+  of_weights.set("to", "f32");
+  const auto kernel_of = [&](Shape a, Shape b, const Attrs& attrs) {
+    const Graph graph =
+        graph_of({"matmul", {half(std::move(a)), half(std::move(b)), absent()}, attrs});
+    return backend->select(spec_of(graph, NodeId(0))).kernel;
+  };
+  EXPECT_EQ(kernel_of({4096, 768}, {4096, 3072}, of_weights), "simd:matmul_pairs");
+  EXPECT_EQ(kernel_of({4096, 768}, {768, 3072}, {}), "onednn:matmul_packed");
+  // A product a batch element; a dst of 16 bits; weights that are too narrow, or for so few rows.
+  EXPECT_EQ(kernel_of({2, 4096, 768}, {2, 4096, 768}, of_weights), "onednn:matmul");
+  EXPECT_EQ(kernel_of({4096, 768}, {4096, 768}, sides(true, false)), "onednn:matmul");
+  EXPECT_EQ(kernel_of({4096, 768}, {4096, 2}, of_weights), "onednn:matmul");
+  EXPECT_EQ(kernel_of({512, 768}, {512, 768}, of_weights), "onednn:matmul");
+  const Case cases[] = {{"matmul", {half({4099, 768}), half({4099, 769}), absent()}, of_weights},
+                        {"matmul_accumulate",
+                         {f32({768, 768}), half({2048, 768}), half({2048, 768})},
+                         sides(true, false)}};
+  for (const Case& c : cases) {
+    const Outcome outcome = run_on_cpu(c, 2);
+    EXPECT_EQ(outcome.kernel, "simd:matmul_pairs");
     EXPECT_EQ(outcome.code, ErrorCode::ok);
     expect_close_to_reference(c, outcome);
   }

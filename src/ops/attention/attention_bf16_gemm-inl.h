@@ -16,36 +16,18 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backend/cpu/pairs-inl.h"
 #include "backend/cpu/rows-inl.h"
 #include "hwy/highway.h"
 #include "ops/attention/attention_gemm-inl.h"
-
-#undef SNUG_BF16_TARGET
-#if HWY_TARGET == HWY_AVX3
-#define SNUG_BF16_TARGET 1
-#include <immintrin.h>
-#else
-#define SNUG_BF16_TARGET 0
-#endif
 
 #if SNUG_BF16_TARGET
 HWY_BEFORE_NAMESPACE();
 namespace snug {
 namespace HWY_NAMESPACE {
 
-// Highway has no target for these instructions; functions with them and those that they are inlined
-// into say so.
-#undef SNUG_BF16_ATTR
-#define SNUG_BF16_ATTR __attribute__((target(HWY_TARGET_STR ",avx512bf16")))
-
-using Pairs = hn::Vec<U32>;  // each lane two bf16, the first in the low half
-
 HWY_INLINE int64_t pairs_of(int64_t depth) { return (depth + 1) / 2; }
 
-SNUG_BF16_ATTR HWY_INLINE V32 add_dot(V32 sum, Pairs a, Pairs b) {
-  return V32{_mm512_dpbf16_ps(sum.raw, __builtin_bit_cast(__m512bh, a.raw),
-                              __builtin_bit_cast(__m512bh, b.raw))};
-}
 /// 32 numbers in bf16, rounded to the nearest even: those of `low`, then those of `high`.
 SNUG_BF16_ATTR HWY_INLINE Pairs round_both(V32 low, V32 high) {
   return Pairs{__builtin_bit_cast(__m512i, _mm512_cvtne2ps_pbh(high.raw, low.raw))};

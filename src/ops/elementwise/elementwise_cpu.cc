@@ -52,11 +52,13 @@ int64_t row_size(const RowwiseForm& form, const NodeSpec& spec) {
   return form.outputs[0] / element_bytes(spec.outputs[0].dtype);
 }
 
-// Elements [at, at + count) of n, at most kElementwiseChunk of them.
+// Elements [at, at + count) of n, at most so many: half of the next ones arrive from memory
+// (fetch_ahead) while these are computed. With a whole buffer at a time, reading waits for memory,
+// and memory for what is computed: gelu_grad of bf16 took 1.3 times as long.
+constexpr int64_t kBuffered = kElementwiseChunk / 4;
 template <class Body>
 void for_each_buffer(int64_t n, const Body& body) {
-  for (int64_t at = 0; at < n; at += kElementwiseChunk)
-    body(at, std::min(kElementwiseChunk, n - at));
+  for (int64_t at = 0; at < n; at += kBuffered) body(at, std::min(kBuffered, n - at));
 }
 
 std::unique_ptr<Kernel> nothing_to_do() {

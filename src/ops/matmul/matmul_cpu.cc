@@ -3,6 +3,8 @@
 // implementation, which allocates nothing but argument lists. Which of its forms is fastest depends
 // on shapes only (measured; see special_form):
 //   amx:matmul                many rows of bf16 on tiles (matmul_amx_cpu.cc)
+//   simd:matmul_pairs         gradients of weights from bf16 where there are no tiles
+//                             (matmul_pairs_cpu.cc)
 //   onednn:matmul_transposed  dst^T = b^T a^T into scratch, then a transposition (gradients of wide
 //                             weights)
 //   onednn:matmul_packed      b reordered into oneDNN's own layout in scratch first
@@ -287,6 +289,8 @@ std::span<const CpuKernelDef> matmul_cpu_kernels() {
     std::vector<CpuKernelDef> all;
     all.push_back(amx_matmul("matmul", kBf16Types));
     all.push_back(amx_matmul("matmul_accumulate", kBf16Summed));
+    all.push_back(pairs_matmul("matmul", kBf16Types));
+    all.push_back(pairs_matmul("matmul_accumulate", kBf16Summed));
     const auto add = [&](const char* op, const char* types) {
       using Packed = FormTag<Form::packed_b>;
       all.push_back(onednn_def(op, "onednn:matmul_transposed", types, FormTag<Form::transposed>()));

@@ -52,6 +52,8 @@ struct MatmulNode {
 
 /// amx:matmul for nodes of these types.
 [[nodiscard]] CpuKernelDef amx_matmul(const char* op, const char* types);
+/// simd:matmul_pairs for nodes of these types.
+[[nodiscard]] CpuKernelDef pairs_matmul(const char* op, const char* types);
 /// simd:matmul for nodes of these types.
 [[nodiscard]] CpuKernelDef simd_matmul(const char* op, const char* types);
 

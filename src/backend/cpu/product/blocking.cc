@@ -49,16 +49,17 @@ bool is_worth_swapping(const ProductSpec& p, const TileShape& tile) {
   return may_swap(p) && p.n > p.m && p.m > kFewRows && p.m <= kSwappedRows && unused * 5 <= p.m;
 }
 
-// Panels and what is read in place are not packed.
+// Panels and what is read in place are not packed. Rows of pairs have to be.
 bool is_in_place(const ProductSpec& p) {
   if (p.panel_columns > 0) return true;
+  if (p.has_pairs) return false;
   const int64_t most = p.n % kPageFloats == 0 ? kFewRows : kRowsInPlace;
   return !p.transpose_b && !p.reads_b && p.m <= most;
 }
 
 // Vectors of a panel: few rows have wide tiles, but no wider than the columns.
 int64_t vectors_for(const ProductSpec& p, int64_t m, const TileShape& tile) {
-  if (p.panel_columns > 0) return 2;
+  if (p.panel_columns > 0 || p.has_pairs) return 2;
   const int64_t most = m > 3 ? 2 : m > 1 ? 4 : kWidestVectors;
   int64_t vectors = 2;
   while (2 * vectors <= most && vectors * tile.lanes < p.n) vectors *= 2;

@@ -38,6 +38,29 @@ inline void clear_beyond(float* panel, int64_t width, int64_t count, int64_t dep
   }
 }
 
+// Two rows of bf16; `next` may be null: zeros.
+struct RowPair {
+  using Wide = hn::ScalableTag<uint32_t>;
+  using Narrow = hn::Rebind<uint16_t, Wide>;
+  const uint16_t* row;
+  const uint16_t* next;
+
+  // A vector of pairs from column `at` on, of which `left` are there; zero what is behind them.
+  [[nodiscard]] HWY_INLINE V32 load(int64_t at, int64_t left) const {
+    const auto low = wide(row + at, left);
+    if (next == nullptr) return hn::BitCast(F32(), low);
+    return hn::BitCast(F32(), hn::Or(low, hn::ShiftLeft<16>(wide(next + at, left))));
+  }
+
+ private:
+  static HWY_INLINE hn::Vec<Wide> wide(const uint16_t* from, int64_t left) {
+    const Narrow narrow;
+    if (left >= lanes_f32()) return hn::PromoteTo(Wide(), hn::LoadU(narrow, from));
+    const auto present = hn::FirstN(narrow, static_cast<size_t>(HWY_MAX(left, 0)));
+    return hn::PromoteTo(Wide(), hn::MaskedLoad(present, narrow, from));
+  }
+};
+
 class PartRun {
  public:
   PartRun(const ProductSpec& spec, const ProductBlocking& blocking, const ProductLaunch& launch,
@@ -90,6 +113,16 @@ class PartRun {
       fetch_row(row_of(from, row + kRowsAhead, first, count, nullptr), count * kFloatBytes);
   }
 
+  // Row `row` of pairs; the one that is packed some rows later is brought nearer.
+  static RowPair pair_of(const ProductOperand& from, int64_t row, int64_t first, int64_t count) {
+    const auto* const at =
+        static_cast<const uint16_t*>(from.source) + 2 * row * from.stride + first;
+    const int64_t left = from.rows - 2 * row;
+    for (int64_t ahead = 2 * kRowsAhead; ahead < HWY_MIN(2 * kRowsAhead + 2, left); ++ahead)
+      fetch_row(at + ahead * from.stride, count * static_cast<int64_t>(sizeof *at));
+    return {at, left > 1 ? at + from.stride : nullptr};
+  }
+
   // Row `row` of the panel that holds a column, from that column on.
   [[nodiscard]] const float* in_panels(int64_t column, int64_t row) const {
     const int64_t width = spec_.panel_columns;
@@ -115,6 +148,8 @@ class PartRun {
     if (first >= columns.end) return;
     if (spec_.transpose_b) {
       for (int64_t j = first; j < columns.end; j += width_) pack_across(j, columns, depth);
+    } else if (spec_.has_pairs) {
+      pack_pairs(first, columns, depth);
     } else {
       pack_along(first, columns, depth);
     }
@@ -154,6 +189,20 @@ class PartRun {
     }
   }
 
+  // b is (K, N), of pairs.
+  void pack_pairs(int64_t first, const IndexRange& columns, int64_t depth) {
+    const int64_t count = columns.end - first;
+    const int64_t lanes = lanes_f32();
+    for (int64_t k = 0; k < depth; ++k) {
+      const RowPair pair = pair_of(launch_.b, packed_.begin + k, first, count);
+      float* to = panel_of(first, columns, depth) + k * width_;
+      for (int64_t j = 0; j < count; j += width_, to += depth * width_) {
+        for (int64_t v = 0; v < width_; v += lanes)
+          hn::StoreU(pair.load(j + v, count - j - v), F32(), to + v);
+      }
+    }
+  }
+
   // Strips of rows have the greatest height or one less, as equal as can be; the first are higher.
   struct Strips {
     explicit Strips(const IndexRange& rows)
@@ -184,6 +233,7 @@ class PartRun {
     }
     a_ = copy;
     a_row_ = 1;
+    if (spec_.has_pairs) return pair_strips(rows, ks, copy);
     const int64_t all = rows.end - rows.begin;
     const Strips strips(rows);
     for (int64_t k = 0; k < depth; ++k) {
@@ -200,6 +250,25 @@ class PartRun {
         }
         to += depth * height;
         from += height;
+      }
+    }
+  }
+
+  // Strips of pairs.
+  void pair_strips(const IndexRange& rows, const IndexRange& ks, float* to) {
+    const F32 d;
+    const int64_t depth = ks.end - ks.begin;
+    const Strips strips(rows);
+    for (int64_t k = 0; k < depth; ++k) {
+      const RowPair pair = pair_of(launch_.a, ks.begin + k, rows.begin, rows.end - rows.begin);
+      float* strip = to;
+      int64_t at = 0;
+      for (int64_t s = 0; s < strips.count; ++s) {
+        const int64_t height = strips.height(s);
+        const V32 pairs = pair.load(at, height);
+        hn::BlendedStore(pairs, hn::FirstN(d, static_cast<size_t>(height)), d, strip + k * height);
+        at += height;
+        strip += depth * height;
       }
     }
   }
@@ -244,6 +313,7 @@ class PartRun {
     tile.next = next;
     tile.next_step = (spec_.panel_columns + strips.count - 1) / strips.count;
     const auto find = [&](int64_t height) {
+      if (spec_.has_pairs) return find_pair_tile(height, loads_);
       return is_across
                  ? find_tile_across(height, loads_)
                  : find_tile(height, blocking_.vectors, loads_, spec_.transpose_a, next != nullptr);

@@ -392,13 +392,15 @@ TEST(Product, needs_no_more_scratch_for_a_smaller_size) {
   const auto scratch = [](const ProductSpec& p) { return Product(p, 2).scratch_bytes(); };
   const int64_t sizes[] = {1,  2,  3,  5,   8,   12,  16,  31,   33,  48,
                            64, 65, 96, 150, 384, 385, 500, 1024, 3072};
-  for (int way = 0; way < 64; ++way) {
+  constexpr int kOfPairs = 64;
+  for (int way = 0; way <= kOfPairs; ++way) {
     ProductSpec p{.transpose_a = (way & 1) != 0,
                   .transpose_b = (way & 2) != 0,
                   .reads_a = (way & 4) != 0,
                   .reads_b = (way & 8) != 0,
                   .holds_tiles = (way & 16) != 0};
     if ((way & 32) != 0) p.panel_columns = panel_columns();
+    if (way == kOfPairs) p = {.transpose_a = true, .has_pairs = true};
     for (const int64_t m : sizes) {
       for (const int64_t n : {1, 40, 64, 384, 3072}) {
         int64_t before = 0;

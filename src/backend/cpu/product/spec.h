@@ -13,6 +13,11 @@
 //
 // Or b lies in panels already, packed once for many products (panels.h): nothing is packed then.
 //
+// Or both operands are bf16, and the processor's dot products of pairs multiply them (`has_pairs`).
+// What this file calls an element of an operand is then a pair of neighbours along K, in the 32
+// bits of a float. Both operands lie along K, (K, M) and (K, N), and rows are paired as they are
+// packed.
+//
 // Legend: M rows of dst, N columns of dst, K the summed dimension. A stored row of a is a row of
 // (M, K), or of (K, M) where it is transposed; of b, of (K, N) or (N, K). Batches lie behind one
 // another, so stored rows and rows of dst are counted through all of them.
@@ -36,6 +41,7 @@ struct ProductSpec {
   bool accumulates = false;  // tiles begin with what dst holds
   bool holds_tiles =
       false;  // dst is not f32: tiles are begun, held in scratch and stored by callbacks
+  bool has_pairs = false;     // K counts pairs of bf16
   int64_t panel_columns = 0;  // of the panels in which b lies; 0: it lies in rows
   bool operator==(const ProductSpec&) const = default;
 };
@@ -56,12 +62,15 @@ using ReadRow = void (*)(const void* source, int64_t row, int64_t first, int64_t
 using FindRow = const float* (*)(const void* source, int64_t row) noexcept;
 
 /// f32 at data + row * stride, or where `find` says, or what `read` gives. Of panels, `data` alone.
+/// Of pairs: `rows` rows of bf16 at source, `stride` apart; zeros are next to the last of an odd
+/// number.
 struct ProductOperand {
   const float* data = nullptr;
   int64_t stride = 0;
   ReadRow read = nullptr;
   FindRow find = nullptr;  // of an operand that is packed row by row
   const void* source = nullptr;
+  int64_t rows = 0;
 };
 
 /// Rows [row, row + rows) and columns [column, column + columns) of dst, at data + i * stride + j.

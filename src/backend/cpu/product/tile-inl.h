@@ -10,6 +10,7 @@
 #define SNUG_BACKEND_CPU_PRODUCT_TILE_INL_H_
 #endif
 
+#include "backend/cpu/pairs-inl.h"
 #include "backend/cpu/simd-inl.h"
 #include "backend/cpu/transpose-inl.h"
 #include "hwy/highway.h"
@@ -177,6 +178,65 @@ inline RunTile find_tile_across(int64_t rows, bool loads) {
   constexpr RunTile kOnto[] = {run_tile_across<1, true>, run_tile_across<2, true>,
                                run_tile_across<3, true>, run_tile_across<4, true>};
   return (loads ? kOnto : kNew)[rows - 1];
+}
+
+#if SNUG_BF16_TARGET
+/// run_tile() of two vectors and strips whose elements are pairs of bf16.
+template <int kRows, bool kLoads>
+SNUG_BF16_ATTR void run_pair_tile(const TileArgs& args) {
+  constexpr int kVectors = 2;
+  const F32 d;
+  const hn::ScalableTag<uint32_t> du;
+  const int64_t lanes = lanes_f32();
+  const int64_t c_stride = args.c_stride;
+  float* HWY_RESTRICT c = args.c;
+  V32 sums[kRows][kVectors];
+  for (int i = 0; i < kRows; ++i) {
+    for (int v = 0; v < kVectors; ++v)
+      sums[i][v] = kLoads ? hn::LoadU(d, c + i * c_stride + v * lanes) : hn::Zero(d);
+  }
+  for (int i = 0; i < kRows; ++i) {
+    for (int v = 0; v < kVectors; ++v)
+      __builtin_prefetch(c + (kRows + i) * c_stride + v * lanes, 0, 2);
+  }
+  const float* HWY_RESTRICT b = args.b;
+  const float* HWY_RESTRICT a = args.a;
+  HWY_UNROLL(4)
+  for (int64_t k = args.k; k > 0; --k) {
+    Pairs columns[kVectors];
+    for (int v = 0; v < kVectors; ++v) columns[v] = hn::BitCast(du, hn::LoadU(d, b + v * lanes));
+    for (int i = 0; i < kRows; ++i) {
+      const Pairs factor = hn::BitCast(du, hn::Set(d, a[i]));
+      for (int v = 0; v < kVectors; ++v) sums[i][v] = add_dot(sums[i][v], factor, columns[v]);
+    }
+    b += args.b_stride;
+    a += args.a_step;
+  }
+  for (int i = 0; i < kRows; ++i) {
+    for (int v = 0; v < kVectors; ++v) hn::StoreU(sums[i][v], d, c + i * c_stride + v * lanes);
+  }
+}
+
+template <bool kLoads>
+RunTile find_pair_tile(int64_t rows) {
+  constexpr RunTile kTiles[] = {
+      run_pair_tile<1, kLoads>,  run_pair_tile<2, kLoads>,  run_pair_tile<3, kLoads>,
+      run_pair_tile<4, kLoads>,  run_pair_tile<5, kLoads>,  run_pair_tile<6, kLoads>,
+      run_pair_tile<7, kLoads>,  run_pair_tile<8, kLoads>,  run_pair_tile<9, kLoads>,
+      run_pair_tile<10, kLoads>, run_pair_tile<11, kLoads>, run_pair_tile<12, kLoads>};
+  return kTiles[rows - 1];
+}
+#endif
+
+/// The tile of so many rows (1 to kTileRows) whose elements are pairs; null: not with this target.
+inline RunTile find_pair_tile(int64_t rows, bool loads) {
+#if SNUG_BF16_TARGET
+  return loads ? find_pair_tile<true>(rows) : find_pair_tile<false>(rows);
+#else
+  (void)rows;
+  (void)loads;
+  return nullptr;
+#endif
 }
 
 }  // namespace HWY_NAMESPACE
