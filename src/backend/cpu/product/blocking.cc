@@ -85,8 +85,8 @@ ProductGrid choose_grid(const ProductSpec& p, int threads, const TileShape& tile
   double least = 0;
   for (int64_t rows = 1; rows <= parts; ++rows) {
     if (parts % rows != 0) continue;
-    const auto m = static_cast<double>(largest_part(p.m, tile.rows, rows));
-    const auto n = static_cast<double>(largest_part(p.n, width, parts / rows));
+    const auto m = static_cast<double>(std::min(p.m, largest_part(p.m, tile.rows, rows)));
+    const auto n = static_cast<double>(std::min(p.n, largest_part(p.n, width, parts / rows)));
     const double work = m * n + of_b * n + of_a * m;
     if (least == 0 || work < least) {
       least = work;

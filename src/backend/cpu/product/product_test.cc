@@ -387,6 +387,17 @@ TEST(Product, finishes_every_element_once) {
   }
 }
 
+// Rows of a step of a recurrent net are no whole tiles, and halves of them are not equal.
+TEST(Product, parts_of_threads_are_equal_where_columns_permit_it) {
+  const TileShape avx2{.rows = 6, .lanes = 8};
+  for (const int64_t n : {512, 2048}) {
+    for (const int64_t panels : {0, 16}) {
+      const ProductSpec p{.m = 32, .n = n, .k = 512, .panel_columns = panels};
+      EXPECT_EQ(choose_blocking(p, 2, avx2).grid, (ProductGrid{1, 2})) << n << ", " << panels;
+    }
+  }
+}
+
 // The planner takes it that shorter rows of a batch fit where the longest do.
 TEST(Product, needs_no_more_scratch_for_a_smaller_size) {
   const auto scratch = [](const ProductSpec& p) { return Product(p, 2).scratch_bytes(); };
