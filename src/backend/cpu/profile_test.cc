@@ -297,7 +297,7 @@ TEST(ProfileText, Refuses_text_that_is_no_profile_of_this_machine) {
   EXPECT_FALSE(read_profile(good.substr(0, good.size() / 2), "this machine", read));
   EXPECT_FALSE(read_profile("[1, 2]", "this machine", read));
   const std::string head =
-      R"({"format": 18, "machine": "this machine", "cache_bytes": 1000, "waited_share": 0.25, "measurements": 1, "rates": {)";
+      R"({"format": 19, "machine": "this machine", "cache_bytes": 1000, "waited_share": 0.25, "measurements": 1, "rates": {)";
   EXPECT_FALSE(read_profile(head + "}}", "this machine", read));
   const auto with = [&](const std::string& per_call, const std::string& more) {
     return head + R"("": {"per_call": )" + per_call +

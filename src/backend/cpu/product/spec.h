@@ -62,7 +62,7 @@ using ReadRow = void (*)(const void* source, int64_t row, int64_t first, int64_t
 using FindRow = const float* (*)(const void* source, int64_t row) noexcept;
 
 /// f32 at data + row * stride, or where `find` says, or what `read` gives. Of panels, `data` alone.
-/// Of pairs: `rows` rows of bf16 at source, `stride` apart; zeros are next to the last of an odd
+/// Pairs are of `rows` rows of bf16 at source, `stride` apart; zeros are next to the last of an odd
 /// number.
 struct ProductOperand {
   const float* data = nullptr;
