@@ -28,11 +28,12 @@ class PairsMatmul final : public Kernel {
   [[nodiscard]] ErrorCode run(const Launch& launch) const noexcept override {
     if (node_.accumulates)
       copy_overwritten(launch, 0, node_.sum_input, node_.m * node_.n * element_bytes(DType::f32));
-    product_.run({.a = {.stride = node_.m, .source = launch.inputs[node_.a_input], .rows = node_.k},
-                  .b = {.stride = node_.n, .source = launch.inputs[node_.a_input + 1], .rows = node_.k},
-                  .dst = output<float>(launch),
-                  .dst_stride = node_.n,
-                  .scratch = launch.scratch});
+    product_.run(
+        {.a = {.stride = node_.m, .source = launch.inputs[node_.a_input], .rows = node_.k},
+         .b = {.stride = node_.n, .source = launch.inputs[node_.a_input + 1], .rows = node_.k},
+         .dst = output<float>(launch),
+         .dst_stride = node_.n,
+         .scratch = launch.scratch});
     return ErrorCode::ok;
   }
 
