@@ -316,7 +316,7 @@ TEST(ProfileText, Refuses_text_that_is_no_profile_of_this_machine) {
   other.replace(other.find("0.25"), 4, "1.25");
   EXPECT_FALSE(read_profile(other, "this machine", read));
   std::string older = with("0", rest);
-  older.replace(older.find("18"), 2, "17");
+  older.replace(older.find("19"), 2, "18");
   EXPECT_FALSE(read_profile(older, "this machine", read));
 }
 
