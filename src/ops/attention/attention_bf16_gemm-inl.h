@@ -49,52 +49,6 @@ HWY_INLINE Pairs interleave(SideBySide order, Pairs both) {
   return Pairs{_mm512_permutexvar_epi16(order.indices.raw, both.raw)};
 }
 
-HWY_INLINE Pairs broadcast_pair(const uint16_t* at) {
-  int32_t pair;
-  std::memcpy(&pair, at, sizeof pair);
-  return Pairs{_mm512_set1_epi32(pair)};
-}
-
-/// A of pairs_of(depth) pairs: that of row i and pair p starts at
-/// data[p * stride + 2 * i] where columns are paired (kColumns), else at data[i * stride + 2 * p].
-struct PairOperand {
-  const uint16_t* data;
-  int64_t stride;
-};
-
-template <int64_t kRows, int64_t kVectors, bool kColumns>
-SNUG_BF16_ATTR HWY_NOINLINE void multiply_pairs_tile(PairOperand a, const uint32_t* HWY_RESTRICT b,
-                                                     int64_t pairs, float* HWY_RESTRICT c,
-                                                     int64_t c_stride, bool accumulates) {
-  const F32 d;
-  const int64_t lanes = lanes_f32();
-  V32 sum[kRows][kVectors];
-  HWY_UNROLL(8)
-  for (int64_t i = 0; i < kRows; ++i) {
-    HWY_UNROLL(8)
-    for (int64_t v = 0; v < kVectors; ++v)
-      sum[i][v] = accumulates ? hn::LoadU(d, c + i * c_stride + v * lanes) : hn::Zero(d);
-  }
-  for (int64_t p = 0; p < pairs; ++p) {
-    Pairs row[kVectors];
-    HWY_UNROLL(8)
-    for (int64_t v = 0; v < kVectors; ++v) row[v] = hn::LoadU(U32(), b + v * lanes);
-    b += kVectors * lanes;
-    HWY_UNROLL(8)
-    for (int64_t i = 0; i < kRows; ++i) {
-      const Pairs factor =
-          broadcast_pair(a.data + (kColumns ? p * a.stride + 2 * i : i * a.stride + 2 * p));
-      HWY_UNROLL(8)
-      for (int64_t v = 0; v < kVectors; ++v) sum[i][v] = add_dot(sum[i][v], factor, row[v]);
-    }
-  }
-  HWY_UNROLL(8)
-  for (int64_t i = 0; i < kRows; ++i) {
-    HWY_UNROLL(8)
-    for (int64_t v = 0; v < kVectors; ++v) hn::StoreU(sum[i][v], d, c + i * c_stride + v * lanes);
-  }
-}
-
 // All rows of one panel.
 template <int64_t kVectors, bool kColumns>
 HWY_INLINE void multiply_pairs_panel(int64_t rows, PairOperand a, const uint32_t* b, int64_t pairs,

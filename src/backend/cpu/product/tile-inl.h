@@ -183,38 +183,14 @@ inline RunTile find_tile_across(int64_t rows, bool loads) {
 #if SNUG_BF16_TARGET
 /// run_tile() of two vectors and strips whose elements are pairs of bf16.
 template <int kRows, bool kLoads>
-SNUG_BF16_ATTR void run_pair_tile(const TileArgs& args) {
-  constexpr int kVectors = 2;
-  const F32 d;
-  const hn::ScalableTag<uint32_t> du;
-  const int64_t lanes = lanes_f32();
-  const int64_t c_stride = args.c_stride;
-  float* HWY_RESTRICT c = args.c;
-  V32 sums[kRows][kVectors];
+void run_pair_tile(const TileArgs& args) {
   for (int i = 0; i < kRows; ++i) {
-    for (int v = 0; v < kVectors; ++v)
-      sums[i][v] = kLoads ? hn::LoadU(d, c + i * c_stride + v * lanes) : hn::Zero(d);
+    for (int v = 0; v < 2; ++v)
+      __builtin_prefetch(args.c + (kRows + i) * args.c_stride + v * lanes_f32(), 0, 2);
   }
-  for (int i = 0; i < kRows; ++i) {
-    for (int v = 0; v < kVectors; ++v)
-      __builtin_prefetch(c + (kRows + i) * c_stride + v * lanes, 0, 2);
-  }
-  const float* HWY_RESTRICT b = args.b;
-  const float* HWY_RESTRICT a = args.a;
-  HWY_UNROLL(4)
-  for (int64_t k = args.k; k > 0; --k) {
-    Pairs columns[kVectors];
-    for (int v = 0; v < kVectors; ++v) columns[v] = hn::BitCast(du, hn::LoadU(d, b + v * lanes));
-    for (int i = 0; i < kRows; ++i) {
-      const Pairs factor = hn::BitCast(du, hn::Set(d, a[i]));
-      for (int v = 0; v < kVectors; ++v) sums[i][v] = add_dot(sums[i][v], factor, columns[v]);
-    }
-    b += args.b_stride;
-    a += args.a_step;
-  }
-  for (int i = 0; i < kRows; ++i) {
-    for (int v = 0; v < kVectors; ++v) hn::StoreU(sums[i][v], d, c + i * c_stride + v * lanes);
-  }
+  multiply_pairs_tile<kRows, 2, true>({reinterpret_cast<const uint16_t*>(args.a), 2 * args.a_step},
+                                      reinterpret_cast<const uint32_t*>(args.b), args.k, args.c,
+                                      args.c_stride, kLoads);
 }
 
 template <bool kLoads>
