@@ -206,6 +206,26 @@ class Inductor(unittest.TestCase):
         self.assertGreater(self.check_bytes(backend).runs_again, 0)
         self.assertLess(distance(*found), 1e-6 * length(found[0]))
 
+    def test_vectors_that_are_not_full(self):
+        """A state space of four numbers, whose scan is made again in one kernel: PyTorch 2.15 computes it wrongly where the rest of a loop is on vectors, too."""
+        from transformers import MambaConfig, MambaForCausalLM
+        torch.manual_seed(0)
+        ids = torch.randint(3, 100, (2, 8), device=DEVICE)
+        model = MambaForCausalLM(MambaConfig(vocab_size=100, hidden_size=32, num_hidden_layers=2, state_size=4, use_cache=False)).train().to(DEVICE)
+        found = []
+        memory = 1 << 40
+        for _ in range(2):
+            torch._dynamo.reset()
+            model.zero_grad()
+            backend = snug.torch.backend(memory, resident_bytes=0, mode="inductor")
+            torch.compile(model, backend=backend)(input_ids=ids, labels=ids).loss.backward()
+            found.append([each.grad for each in model.parameters()])
+            (plan,) = backend.plans
+            memory = plan.peak_bytes * 7 // 8
+        self.assertGreater(plan.runs_again, 0)
+        for wanted, each in zip(*found):
+            self.assertLess(distance([wanted], [each]), 1e-4 * length([wanted]))
+
     def test_what_writes_its_operand_takes(self):
         """Of scatter_reduce, which has no kernel of Inductor's."""
         layer, x = torch.nn.Linear(64, 64).to(DEVICE), torch.randn(128, 64, device=DEVICE)

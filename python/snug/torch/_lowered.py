@@ -43,11 +43,18 @@ class _Near(InductorChoices):
         return distance <= NEAR and InductorChoices.can_fuse_horizontal(scheduler, node1, node2, shared_data_score)
 
 
-def guarded() -> contextlib.AbstractContextManager[Any]:
-    """No fusion of Inductor's that lengthens lives beyond the peak: without it, what is made again is made with what is needed early."""
-    if hasattr(inductor_config, "fusion_memory_timeline_peak_memory_increase_gb"):
-        return inductor_config.patch(fusion_memory_timeline_peak_memory_increase_gb=0.0)
-    return V.set_choices_handler(_Near())
+@contextlib.contextmanager
+def guarded() -> Iterator[None]:
+    """No fusion of Inductor's that lengthens lives beyond the peak: without it, what is made again is made with what is needed early. Nor the rest of a
+    loop on vectors that are not full: on a CPU, PyTorch 2.15 gave wrong gradients so where much is made again in one kernel (Mamba, states of 4)."""
+    with contextlib.ExitStack() as stack:
+        if hasattr(inductor_config.cpp, "enable_loop_tail_vec"):
+            stack.enter_context(inductor_config.patch({"cpp.enable_loop_tail_vec": False}))
+        if hasattr(inductor_config, "fusion_memory_timeline_peak_memory_increase_gb"):
+            stack.enter_context(inductor_config.patch(fusion_memory_timeline_peak_memory_increase_gb=0.0))
+        else:
+            stack.enter_context(V.set_choices_handler(_Near()))
+        yield
 
 
 class _Generated(BaseException):
