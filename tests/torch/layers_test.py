@@ -1,6 +1,6 @@
-"""Checkpointing by layer in eager mode, alone and on several ranks.
+"""Checkpointing by layer in eager mode; on several ranks: ranks_test.py.
 
-    python tests/torch/layers_test.py     in an environment as for exact_test.py; four ranks, and a refusal of the example, with SNUG_WHOLE_MATRIX=1
+    python tests/torch/layers_test.py     in an environment as for exact_test.py; a refusal of the example, with SNUG_WHOLE_MATRIX=1
 """
 import copy
 import gc
@@ -103,19 +103,6 @@ class Layers(unittest.TestCase):
             snug.torch.checkpoint(torch.nn.Linear(4, 4), torch.ones(2, 4), memory="4GiB")
         with self.assertRaisesRegex(snug.Error, "loss"):
             snug.torch.checkpoint(torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)), torch.ones(2, 4), memory="4GiB")
-
-    @unittest.skipIf(DEVICE == "cuda", "one device for two ranks")
-    def test_ranks(self):
-        """Gradients are those of DDP without us, and every rank has the choice of the first, whatever it would take itself."""
-        with tempfile.TemporaryDirectory() as folder:
-            script = pathlib.Path(folder) / "rank.py"
-            script.write_text(RANK)
-            for ranks in (2, 4) if WHOLE_MATRIX else (2,):
-                done = subprocess.run([sys.executable, str(script), str(ranks), str(pathlib.Path(folder) / f"store{ranks}")], capture_output=True, text=True, timeout=600)
-                self.assertEqual(done.returncode, 0, done.stderr[-2000:])
-                lines = done.stdout.split()
-                self.assertEqual(len(lines), ranks)
-                self.assertEqual(len(set(lines)), 1)
 
     def test_the_example(self):
         """The same losses with and without a budget, which holds."""
@@ -432,53 +419,6 @@ class Update(unittest.TestCase):
             optimizer.state.clear()
             del optimizer
 
-
-RANK = f"""
-import os, sys
-sys.path[:0] = {[str(pathlib.Path(__file__).resolve().parent)] + sys.path!r}
-import datetime
-import gc
-import torch
-import torch.multiprocessing as processes
-
-def work(rank, ranks, store):
-    torch.set_num_threads(1)
-    torch.distributed.init_process_group("gloo", init_method="file://" + store, rank=rank, world_size=ranks, timeout=datetime.timedelta(seconds=120))
-    train(rank, ranks)
-    gc.collect()  # DDP holds the group
-    torch.distributed.destroy_process_group()  # else a thread of Gloo's may let go of a tensor while Python ends, and abort
-
-def train(rank, ranks):
-    import snug
-    import snug.torch
-    from layers_test import deep, gradients
-    model, batch = deep(4, 8 * ranks)  # as many rows for each rank, so that layers are the same part of its bytes
-    wrapped = torch.nn.parallel.DistributedDataParallel(model)
-    batch = {{key: value[rank::ranks] for key, value in batch.items()}}
-    gradients(wrapped, batch)  # DDP lays its buckets out anew behind the first backward part, and sums in another order
-    wanted = gradients(wrapped, batch)
-    wrapped.zero_grad()
-    whole = snug.torch.checkpoint(wrapped, batch, memory="4GiB")
-    # What a rank would choose for itself differs, but for the first.
-    plan = snug.torch.checkpoint(wrapped, batch, memory=whole.measured_bytes * (85 if rank == 0 else 200) // 100)
-    found = gradients(wrapped, batch)
-    assert 0 < plan.checkpointed <= plan.layers, plan
-    assert all(torch.equal(a, b) for a, b in zip(wanted, found))
-    wrapped.zero_grad()
-    # Nor does one that fits go on alone: where rank 1 needs more layers made again, all make them again, or none trains.
-    more = snug.torch.checkpoint(wrapped, batch, memory=whole.measured_bytes * (85 if rank == 0 else 70) // 100)
-    assert more.checkpointed > plan.checkpointed, (more, plan)
-    try:
-        snug.torch.checkpoint(wrapped, batch, memory=whole.measured_bytes * (200 if rank == 0 else 10) // 100)
-        raise AssertionError("fits in a tenth")
-    except snug.DoesNotFit as error:
-        assert "measured on rank 1 with" in str(error), error
-    sys.stdout.write(f"{{plan.checkpointed}}\\n")  # one write
-    sys.stdout.flush()
-
-if __name__ == "__main__":
-    processes.start_processes(work, args=(int(sys.argv[1]), sys.argv[2]), nprocs=int(sys.argv[1]), start_method="spawn")
-"""
 
 if __name__ == "__main__":
     unittest.main()

@@ -1,4 +1,4 @@
-"""Several ranks over gloo: the backend under DistributedDataParallel, checkpointing by layer under FSDP2.
+"""Several ranks over gloo: the backend and checkpointing by layer under DistributedDataParallel, the latter under FSDP2 too.
 
     python tests/torch/ranks_test.py     in an environment as for exact_test.py; four of them with SNUG_WHOLE_MATRIX=1
 """
@@ -67,6 +67,35 @@ def parallel(rank):
     tell(hash(str([plan.report["schedule"] for plan in less.plans])))
 
 
+def checkpointed(rank):
+    """Gradients are those of DDP without us, and every rank has the choice of the first, whatever it would take itself."""
+    import snug.torch
+    from layers_test import deep, gradients
+    ranks = torch.distributed.get_world_size()
+    model, batch = deep(4, 8 * ranks)  # as many rows for each rank, so that layers are the same part of its bytes
+    wrapped = torch.nn.parallel.DistributedDataParallel(model)
+    batch = {key: value[rank::ranks] for key, value in batch.items()}
+    gradients(wrapped, batch)  # DDP lays its buckets out anew behind the first backward part, and sums in another order
+    wanted = gradients(wrapped, batch)
+    wrapped.zero_grad()
+    whole = snug.torch.checkpoint(wrapped, batch, memory="4GiB")
+    # What a rank would choose for itself differs, but for the first.
+    plan = snug.torch.checkpoint(wrapped, batch, memory=whole.measured_bytes * (85 if rank == 0 else 200) // 100)
+    found = gradients(wrapped, batch)
+    assert 0 < plan.checkpointed <= plan.layers, plan
+    assert equal(wanted, found)
+    wrapped.zero_grad()
+    # Nor does one that fits go on alone: where rank 1 needs more layers made again, all make them again, or none trains.
+    more = snug.torch.checkpoint(wrapped, batch, memory=whole.measured_bytes * (85 if rank == 0 else 70) // 100)
+    assert more.checkpointed > plan.checkpointed, (more, plan)
+    try:
+        snug.torch.checkpoint(wrapped, batch, memory=whole.measured_bytes * (200 if rank == 0 else 10) // 100)
+        raise AssertionError("fits in a tenth")
+    except snug.DoesNotFit as error:
+        assert "measured on rank 1 with" in str(error), error
+    tell(plan.checkpointed)
+
+
 def sharded(rank):
     import snug.torch
     from torch.distributed.fsdp import fully_shard
@@ -91,7 +120,7 @@ def sharded(rank):
     tell(plan.checkpointed)
 
 
-WORKS = {"parallel": parallel, "sharded": sharded}
+WORKS = {"parallel": parallel, "checkpointed": checkpointed, "sharded": sharded}
 
 
 @unittest.skipIf(DEVICE == "cuda", "one device for two ranks")
@@ -108,6 +137,9 @@ class Ranks(unittest.TestCase):
 
     def test_the_backend_under_ddp(self):
         self.run_all("parallel")
+
+    def test_layers_under_ddp(self):
+        self.run_all("checkpointed")
 
     def test_layers_under_fsdp2(self):
         self.run_all("sharded")

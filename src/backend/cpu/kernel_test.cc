@@ -455,11 +455,15 @@ TEST(CpuBackend, Fused_sums_have_the_bits_of_one_sum_after_the_other) {
   }
 }
 
+Attrs in_f32(Attrs attrs) {
+  attrs.set("to", "f32");
+  return attrs;
+}
+
 // The planner takes it that shorter rows fit where the longest do.
 TEST(CpuBackend, Gradients_of_wide_weights_over_fewer_rows_need_no_more_scratch) {
   const auto backend = make_cpu_backend({.threads = 2, .profile = default_profile()});
-  Attrs of_weights = sides(true, false);
-  of_weights.set("to", "f32");
+  const Attrs of_weights = in_f32(sides(true, false));
   for (const DType dtype : {DType::f32, DType::bf16}) {
     for (const int64_t m : {64, 128, 300, 768}) {
       for (const int64_t n : {64, 768, 1500, 3072}) {
@@ -477,20 +481,26 @@ TEST(CpuBackend, Gradients_of_wide_weights_over_fewer_rows_need_no_more_scratch)
   }
 }
 
+// Small integers: every sum is exact.
+Operand half(Shape shape) {
+  return {.type = {DType::bf16, std::move(shape)}, .low = -3, .high = 3};
+}
+std::string kernel_of(Shape a, Shape b, const Attrs& attrs) {
+  const auto backend = make_cpu_backend({.threads = 2, .profile = default_profile()});
+  const Graph graph =
+      graph_of({"matmul", {half(std::move(a)), half(std::move(b)), absent()}, attrs});
+  return backend->select(spec_of(graph, NodeId(0))).kernel;
+}
+void expect_kernel_and_reference(const Case& c, const std::string& kernel) {
+  const Outcome outcome = run_on_cpu(c, 2);
+  EXPECT_EQ(outcome.kernel, kernel);
+  EXPECT_EQ(outcome.code, ErrorCode::ok);
+  expect_close_to_reference(c, outcome);
+}
+
 TEST(CpuBackend, Products_of_many_rows_of_bf16_are_our_own_on_tiles) {
   if (!has_bf16_tiles()) GTEST_SKIP() << "this processor has none";
-  const auto backend = make_cpu_backend({.threads = 2, .profile = default_profile()});
-  // Small integers: every sum is exact.
-  const auto half = [](Shape shape) {
-    return Operand{.type = {DType::bf16, std::move(shape)}, .low = -3, .high = 3};
-  };
-  const auto kernel_of = [&](Shape a, Shape b, const Attrs& attrs) {
-    const Graph graph =
-        graph_of({"matmul", {half(std::move(a)), half(std::move(b)), absent()}, attrs});
-    return backend->select(spec_of(graph, NodeId(0))).kernel;
-  };
-  Attrs of_weights = sides(true, false);
-  of_weights.set("to", "f32");
+  const Attrs of_weights = in_f32(sides(true, false));
   EXPECT_EQ(kernel_of({2048, 768}, {3072, 768}, sides(false, true)), "amx:matmul");
   EXPECT_EQ(kernel_of({2048, 3072}, {3072, 768}, {}), "amx:matmul");
   EXPECT_EQ(kernel_of({2048, 768}, {2048, 3072}, of_weights), "amx:matmul");
@@ -501,35 +511,18 @@ TEST(CpuBackend, Products_of_many_rows_of_bf16_are_our_own_on_tiles) {
   EXPECT_EQ(kernel_of({4096, 768}, {4096, 3072}, sides(true, false)), "onednn:matmul");
   EXPECT_EQ(kernel_of({512, 9000}, {9000, 64}, {}), "onednn:matmul_packed");
   EXPECT_EQ(kernel_of({2, 512, 64}, {2, 64, 64}, {}), "onednn:matmul");
-  Attrs forward = sides(false, true);
-  forward.set("to", "f32");
+  const Attrs forward = in_f32(sides(false, true));
   const Case cases[] = {
       {"matmul", {half({300, 66}), half({50, 66}), f32({50})}, forward},
       {"matmul", {half({300, 66}), half({66, 50}), absent()}, {{"to", std::string("f32")}}},
       {"matmul", {half({2100, 66}), half({2100, 50}), absent()}, of_weights},
       {"matmul_accumulate", {f32({66, 50}), half({515, 66}), half({515, 50})}, sides(true, false)}};
-  for (const Case& c : cases) {
-    const Outcome outcome = run_on_cpu(c, 2);
-    EXPECT_EQ(outcome.kernel, "amx:matmul");
-    EXPECT_EQ(outcome.code, ErrorCode::ok);
-    expect_close_to_reference(c, outcome);
-  }
+  for (const Case& c : cases) expect_kernel_and_reference(c, "amx:matmul");
 }
 
 TEST(CpuBackend, Gradients_of_weights_in_bf16_are_products_of_pairs_without_tiles) {
   if (!has_bf16_products() || has_bf16_tiles()) GTEST_SKIP() << "pairs are not the fastest here";
-  const auto backend = make_cpu_backend({.threads = 2, .profile = default_profile()});
-  // Small integers: every sum is exact.
-  const auto half = [](Shape shape) {
-    return Operand{.type = {DType::bf16, std::move(shape)}, .low = -3, .high = 3};
-  };
-  Attrs of_weights = sides(true, false);
-  of_weights.set("to", "f32");
-  const auto kernel_of = [&](Shape a, Shape b, const Attrs& attrs) {
-    const Graph graph =
-        graph_of({"matmul", {half(std::move(a)), half(std::move(b)), absent()}, attrs});
-    return backend->select(spec_of(graph, NodeId(0))).kernel;
-  };
+  const Attrs of_weights = in_f32(sides(true, false));
   EXPECT_EQ(kernel_of({4096, 768}, {4096, 3072}, of_weights), "simd:matmul_pairs");
   EXPECT_EQ(kernel_of({4096, 768}, {768, 3072}, {}), "onednn:matmul_packed");
   // A product a batch element; a dst of 16 bits; weights that are too narrow, or for so few rows.
@@ -541,12 +534,7 @@ TEST(CpuBackend, Gradients_of_weights_in_bf16_are_products_of_pairs_without_tile
                         {"matmul_accumulate",
                          {f32({768, 768}), half({2048, 768}), half({2048, 768})},
                          sides(true, false)}};
-  for (const Case& c : cases) {
-    const Outcome outcome = run_on_cpu(c, 2);
-    EXPECT_EQ(outcome.kernel, "simd:matmul_pairs");
-    EXPECT_EQ(outcome.code, ErrorCode::ok);
-    expect_close_to_reference(c, outcome);
-  }
+  for (const Case& c : cases) expect_kernel_and_reference(c, "simd:matmul_pairs");
 }
 
 TEST(CpuBackend, An_op_without_a_kernel_is_unsupported) {

@@ -12,23 +12,11 @@
 #include <vector>
 
 #include "backend/cpu/amx.h"
+#include "backend/cpu/product/product_testing.h"
 #include "base/half.h"
-#include "base/philox.h"
 
 namespace snug {
 namespace {
-
-std::vector<float> draw(int64_t count, uint64_t stream, float scale = 1) {
-  PhiloxStream random(11, stream);
-  std::vector<float> values(static_cast<size_t>(count));
-  for (float& value : values) value = scale * static_cast<float>(random.normal());
-  return values;
-}
-std::vector<Bf16> halves(const std::vector<float>& values) {
-  std::vector<Bf16> stored;
-  for (const float value : values) stored.push_back(to_bf16(value));
-  return stored;
-}
 
 struct Operands {
   std::vector<Bf16> a;
@@ -75,28 +63,6 @@ std::vector<float> plain(const AmxProductSpec& p, const Operands& with) {
   return dst;
 }
 
-/// Scratch with bytes behind it that nothing may write.
-class Scratch {
- public:
-  explicit Scratch(int64_t bytes)
-      : bytes_(bytes), memory_(static_cast<size_t>(bytes) + 128, kPattern) {
-    const auto address = reinterpret_cast<uintptr_t>(memory_.data());
-    data_ = memory_.data() + (64 - address % 64) % 64;
-  }
-  [[nodiscard]] std::byte* data() { return reinterpret_cast<std::byte*>(data_); }
-  [[nodiscard]] bool is_intact() const {
-    const unsigned char* const end = memory_.data() + memory_.size();
-    return std::all_of(static_cast<const unsigned char*>(data_) + bytes_, end,
-                       [](unsigned char byte) { return byte == kPattern; });
-  }
-
- private:
-  static constexpr unsigned char kPattern = 0xA5;
-  int64_t bytes_;
-  std::vector<unsigned char> memory_;
-  unsigned char* data_;
-};
-
 template <class T>
 std::byte* bytes_of(std::vector<T>& values) {
   return reinterpret_cast<std::byte*>(values.data());
@@ -121,11 +87,6 @@ std::vector<float> run(const AmxProductSpec& p, Operands with, int threads) {
 std::vector<float> as_stored(DType stored, std::vector<float> values) {
   for (float& value : values) value = stored == DType::bf16 ? to_f32(to_bf16(value)) : value;
   return values;
-}
-
-bool is_equal(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() &&
-         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
 }
 
 std::string text(const AmxProductSpec& p) {

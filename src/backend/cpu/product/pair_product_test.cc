@@ -3,16 +3,13 @@
 // for bit, whatever the blocks, the threads and the cuts of K.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cmath>
-#include <cstring>
-#include <string>
 #include <vector>
 
 #include "backend/cpu/onednn.h"
 #include "backend/cpu/product/product.h"
+#include "backend/cpu/product/product_testing.h"
 #include "base/half.h"
-#include "base/philox.h"
 
 namespace snug {
 namespace {
@@ -22,18 +19,6 @@ struct Shape3 {
   int64_t n;
   int64_t k;  // of bf16, not of pairs
 };
-
-std::vector<float> draw(int64_t count, uint64_t stream) {
-  PhiloxStream random(11, stream);
-  std::vector<float> values(static_cast<size_t>(count));
-  for (float& value : values) value = static_cast<float>(random.normal());
-  return values;
-}
-std::vector<Bf16> halves(const std::vector<float>& values) {
-  std::vector<Bf16> stored;
-  for (const float value : values) stored.push_back(to_bf16(value));
-  return stored;
-}
 
 /// a is (K, M), b is (K, N).
 struct Operands {
@@ -73,24 +58,13 @@ void multiply(const Shape3& p, const Operands& with, int64_t first, int64_t rows
                          .accumulates = accumulates,
                          .has_pairs = true},
                         threads);
-  constexpr unsigned char kPattern = 0xA5;
-  const int64_t bytes = product.scratch_bytes();
-  std::vector<unsigned char> memory(static_cast<size_t>(bytes) + 128, kPattern);
-  void* at = memory.data();
-  size_t room = memory.size();
-  auto* const scratch = static_cast<unsigned char*>(
-      std::align(64, static_cast<size_t>(std::max<int64_t>(bytes, 1)), at, room));
+  Scratch scratch(product.scratch_bytes());
   product.run({.a = {.stride = p.m, .source = with.a.data() + first * p.m, .rows = rows},
                .b = {.stride = p.n, .source = with.b.data() + first * p.n, .rows = rows},
                .dst = dst.data(),
                .dst_stride = p.n,
-               .scratch = reinterpret_cast<std::byte*>(scratch)});
-  EXPECT_TRUE(std::all_of(scratch + bytes, memory.data() + memory.size(),
-                          [](unsigned char byte) { return byte == kPattern; }));
-}
-
-bool is_equal(const std::vector<float>& a, const std::vector<float>& b) {
-  return std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+               .scratch = scratch.data()});
+  EXPECT_TRUE(scratch.is_intact());
 }
 
 class PairProduct : public testing::Test {

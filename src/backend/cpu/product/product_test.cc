@@ -14,19 +14,12 @@
 #include "backend/cpu/product/blocking.h"
 #include "backend/cpu/product/panels.h"
 #include "backend/cpu/product/product_kernels.h"
+#include "backend/cpu/product/product_testing.h"
 #include "backend/cpu/product/stored_floats.h"
 #include "base/half.h"
-#include "base/philox.h"
 
 namespace snug {
 namespace {
-
-std::vector<float> draw(int64_t count, uint64_t stream) {
-  PhiloxStream random(11, stream);
-  std::vector<float> values(static_cast<size_t>(count));
-  for (float& value : values) value = static_cast<float>(random.normal());
-  return values;
-}
 
 /// Operands of a spec, and what dst holds before.
 struct Operands {
@@ -57,28 +50,6 @@ std::vector<float> plain(const ProductSpec& p, const Operands& with) {
   }
   return dst;
 }
-
-/// Scratch with bytes behind it that nothing may write.
-class Scratch {
- public:
-  explicit Scratch(int64_t bytes)
-      : bytes_(bytes), memory_(static_cast<size_t>(bytes) + 128, kPattern) {
-    const auto address = reinterpret_cast<uintptr_t>(memory_.data());
-    data_ = memory_.data() + (64 - address % 64) % 64;
-  }
-  [[nodiscard]] std::byte* data() { return reinterpret_cast<std::byte*>(data_); }
-  [[nodiscard]] bool is_intact() const {
-    const unsigned char* const end = memory_.data() + memory_.size();
-    return std::all_of(static_cast<const unsigned char*>(data_) + bytes_, end,
-                       [](unsigned char byte) { return byte == kPattern; });
-  }
-
- private:
-  static constexpr unsigned char kPattern = 0xA5;
-  int64_t bytes_;
-  std::vector<unsigned char> memory_;
-  unsigned char* data_;
-};
 
 int64_t a_width(const ProductSpec& p) { return p.transpose_a ? p.m : p.k; }
 int64_t b_width(const ProductSpec& p) { return p.transpose_b ? p.k : p.n; }
@@ -122,10 +93,6 @@ std::vector<ProductSpec> specs() {
     }
   }
   return all;
-}
-
-bool is_equal(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
 // Without fused instructions (Highway's plain target) sums are rounded twice as often.

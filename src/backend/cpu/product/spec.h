@@ -13,10 +13,10 @@
 //
 // Or b lies in panels already, packed once for many products (panels.h): nothing is packed then.
 //
-// Or both operands are bf16, and the processor's dot products of pairs multiply them (`has_pairs`).
-// What this file calls an element of an operand is then a pair of neighbours along K, in the 32
-// bits of a float. Both operands lie along K, (K, M) and (K, N), and rows are paired as they are
-// packed.
+// Or both operands are bf16, and the processor's dot products of pairs multiply them (`has_pairs`,
+// where has_bf16_products(), in one batch). What this file calls an element of an operand is then a
+// pair of neighbours along K, in the 32 bits of a float. Both operands lie along K, (K, M) and (K,
+// N), and rows are paired as they are packed.
 //
 // Legend: M rows of dst, N columns of dst, K the summed dimension. A stored row of a is a row of
 // (M, K), or of (K, M) where it is transposed; of b, of (K, N) or (N, K). Batches lie behind one
