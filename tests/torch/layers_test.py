@@ -71,6 +71,60 @@ class Layers(unittest.TestCase):
         self.assertTrue(0.85 * plan.planned_bytes < plan.measured_bytes <= plan.planned_bytes)
         self.assertEqual(snug.torch.checkpoint(model, batch, memory=int(1.01 * plan.measured_bytes)).checkpointed, 0)
 
+    def test_layers_that_are_dropped(self):
+        """A plan holds for steps in which all of them run; the model drops its layers again behind it."""
+        from transformers import HubertConfig, HubertForCTC, WhisperConfig, WhisperForConditionalGeneration
+        torch.manual_seed(0)
+        sizes = dict(vocab_size=50, num_hidden_layers=4, num_attention_heads=2, pad_token_id=0)
+        hubert = HubertForCTC(HubertConfig(hidden_size=32, intermediate_size=64, conv_dim=[16, 16], conv_kernel=[8, 4], conv_stride=[5, 4], num_feat_extract_layers=2, num_conv_pos_embeddings=16,
+                                           num_conv_pos_embedding_groups=2, layerdrop=0.5, apply_spec_augment=False, **sizes))
+        whisper = WhisperForConditionalGeneration(WhisperConfig(d_model=32, encoder_layers=4, decoder_layers=2, encoder_attention_heads=2, decoder_attention_heads=2, encoder_ffn_dim=64, decoder_ffn_dim=64, num_mel_bins=8,
+                                                                max_source_positions=100, bos_token_id=1, eos_token_id=2, decoder_start_token_id=1, encoder_layerdrop=0.5, **sizes))
+        labels = torch.randint(3, 50, (2, 8), device=DEVICE)
+        for model, batch in ((hubert, dict(input_values=torch.randn(2, 4000, device=DEVICE), labels=labels)),
+                             (whisper, dict(input_features=torch.randn(2, 8, 200, device=DEVICE), labels=labels, use_cache=False))):
+            model.train().to(DEVICE)
+            plans = []
+            for seed in range(3):
+                torch.manual_seed(seed)
+                plans.append(all_checkpointed(model, batch))
+            self.assertEqual(len({(plan.memory, plan.checkpointed, plan.measured_bytes) for plan in plans}), 1)
+            peaks = set()
+            model(**batch).loss.backward()
+            for _ in range(8):
+                gc.collect()
+                with snug.torch.measure(DEVICE) as measured:
+                    model(**batch).loss.backward()
+                peaks.add(measured.peak_bytes)
+            self.assertLessEqual(max(peaks), plans[0].memory)
+            self.assertGreater(len(peaks), 1)
+
+    def test_layers_that_do_not_run_alike_in_each_step(self):
+        class Skipping(torch.nn.Sequential):
+            def forward(self, x):
+                for layer in self:
+                    if torch.rand(()) < 0.7:
+                        x = layer(x)
+                return x
+
+        class Lazy(torch.nn.Module):
+            def __init__(self, block):
+                super().__init__()
+                self.block = block
+
+            def forward(self, x):
+                return self.block(x) if torch.rand(()) < 0.5 else x.clone()
+
+        torch.manual_seed(0)
+        x = torch.randn(64, 32, device=DEVICE)
+        model = Skipping(*blocks(12)).to(DEVICE)
+        with self.assertRaisesRegex(snug.Error, r"(?s)layers\] do not run alike in each step \([0-9]+.*have all of them run while this is planned"):
+            snug.torch.checkpoint(model, x, memory="1GiB", loss=square)
+        self.assertFalse(any("forward" in vars(each) or each._forward_pre_hooks for each in model.modules()))
+        with self.assertWarnsRegex(UserWarning, r"keep more in one step than in another \([0-9]+, .*\), as they draw") as caught:
+            snug.torch.checkpoint(torch.nn.Sequential(*map(Lazy, blocks(12))).to(DEVICE), x, memory="1GiB", loss=square)
+        self.assertEqual(caught.filename, __file__)
+
     def test_as_few_as_the_bytes_ask_for(self):
         model, batch = deep()
         wanted = gradients(model, batch)

@@ -100,7 +100,7 @@ def sharded(rank):
     import snug.torch
     from torch.distributed.fsdp import fully_shard
     from layers_test import gradients
-    from snug.torch._checkpoint import layers_of
+    from snug.torch._layers import layers_of
     model, batch = part_of(rank, 4)
     for each in layers_of(model).values():
         fully_shard(each)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checkpointing by layer in eager mode: how many layers, found from what layers are measured to keep.
 
-Layers are equal children in a row (transformers' GradientCheckpointingLayer, the innermost; or the children of the largest ModuleList or
-Sequential of one class). The first ones are checkpointed: what the last ones keep is gone when the first ones are made again.
+The first ones are checkpointed: what the last ones keep is gone when the first ones are made again.
 """
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,6 +17,7 @@ from torch.utils.checkpoint import CheckpointError
 
 from .._errors import DoesNotFit, Error
 from ._again import Again, apart, forward_in, in_cache, in_front, is_cache, put_forward, set_checkpointed
+from ._layers import Calls, layers_of, none_dropped, some
 from ._left import is_equal, left_as_it_was
 from ._measure import measure
 from ._memory import bytes_of, shown, shown_apart
@@ -50,38 +51,8 @@ class LayerPlan:
                 f"{100 * self.overhead:.1f} % more time than none" + (f"; {_kept_anyway(self.left_out)}" if self.left_out else ""))
 
 
-def layers_of(model: torch.nn.Module) -> dict[str, torch.nn.Module]:
-    """By name, in order.
-
-    Raises Error where there are no two of one class in a row.
-    """
-    marked = {name: module for name, module in model.named_modules() if _is_marked(module)}
-    # Stages have layers within them: what a stage keeps is what these do.
-    marked = {name: module for name, module in marked.items() if sum(map(_is_marked, module.modules())) == 1}
-    if len(marked) > 1:
-        return marked
-    best: dict[str, torch.nn.Module] = {}
-    for name, module in model.named_modules():
-        if not isinstance(module, (torch.nn.ModuleList, torch.nn.Sequential)) or len({type(child) for child in module}) != 1:
-            continue
-        children = {f"{name}.{i}" if name else str(i): child for i, child in enumerate(module)}
-        if len(children) > 1 and _parameters(children) > _parameters(best):
-            best = children
-    if not best:
-        raise Error("unsupported", "model", "has no two layers of one class in a row", "give layers=, a list of modules")
-    return best
-
-
 def _kept_anyway(names: list[str]) -> str:
-    return f"{len(names)} cannot run again ({', '.join(names[:3])}{', ...' if len(names) > 3 else ''}): what they are given is written in place"
-
-
-def _is_marked(module: torch.nn.Module) -> bool:
-    return any(kind.__name__ == "GradientCheckpointingLayer" for kind in type(module).__mro__)
-
-
-def _parameters(modules: dict[str, torch.nn.Module]) -> int:
-    return sum(each.numel() for module in modules.values() for each in module.parameters())
+    return f"{len(names)} cannot run again ({some(names)}): what they are given is written in place"
 
 
 class _Kept:
@@ -95,6 +66,11 @@ class _Kept:
         self.inputs = 0
         self.cached = 0  # of what is found: in a cache that the layer was given, which stays whether it is kept or made again
         self.seconds = 0.0
+
+    @property
+    def more(self) -> int:
+        """Than if it is made again."""
+        return max(0, sum(self.found.values()) - self.inputs - self.cached)
 
     def pack(self, tensor: torch.Tensor) -> None:
         """The graph keeps nothing: no backward part follows, and a result that keeps itself would never go."""
@@ -259,8 +235,9 @@ def checkpoint(model: torch.nn.Module, batch: Any, *, memory: int | str, optimiz
     found = layers_of(step.inner) if layers is None else {str(i): each for i, each in enumerate(layers)}
     before = [(each, forward_in(each)) for each in found.values()]
     try:
-        with left_as_it_was(step.modules, step.tensors, step.device) as copies:
-            return _Choice(step, found, budget, optimizer, copies).plan()
+        calls = Calls(found)
+        with left_as_it_was(step.modules, step.tensors, step.device) as copies, none_dropped(step.inner), calls.counted():
+            return _Choice(step, found, calls, budget, optimizer, copies).plan()
     except BaseException:
         for each, forward in before:
             put_forward(each, forward)
@@ -270,14 +247,15 @@ def checkpoint(model: torch.nn.Module, batch: Any, *, memory: int | str, optimiz
 class _Choice:
     """Of the layers that are checkpointed."""
 
-    def __init__(self, step: _Step, found: dict[str, torch.nn.Module], budget: int, optimizer: torch.optim.Optimizer | None,
+    def __init__(self, step: _Step, found: dict[str, torch.nn.Module], calls: Calls, budget: int, optimizer: torch.optim.Optimizer | None,
                  copies: int) -> None:
-        self.step, self.budget, self.optimizer, self.copies = step, budget, optimizer, copies
-        self.layers = len(found)
+        self.step, self.calls, self.budget, self.optimizer, self.copies = step, calls, budget, optimizer, copies
+        self.all_names = list(found)
         modules = list(found.values())
         for each in modules:
             set_checkpointed(each, False)
         writes = _written(step, modules)
+        self._end_step()
         left_out = {i for rank in _of_all_ranks([i for i, each in enumerate(writes) if each.is_inputs]) for i in rank}
         self.left_out = [name for i, name in enumerate(found) if i in left_out]
         self.names = [name for i, name in enumerate(found) if i not in left_out]
@@ -291,16 +269,16 @@ class _Choice:
         with _asked(self.modules) as needed_gradients:
             smallest = self._measured()
         self._refuse_update(smallest)
-        with torch.no_grad(), _watched(self.modules, self.step.device, needed_gradients) as self._kept:
-            call(self.step.inner, self.step.batch)
-        more = [max(0, sum(each.found.values()) - each.inputs - each.cached) for each in self._kept]
+        self._kept = self._watch(needed_gradients)
+        more = [each.more for each in self._kept]
+        self._warn_of_draws(more, [each.more for each in self._watch(needed_gradients)])
         peaks = [_planned(smallest.step, more, count) for count in range(len(self.modules) + 1)]
         count, measured = self._fewest(peaks, max(more, default=0))
         seconds = sum(each.seconds for each in self._kept)
         overhead = sum(each.seconds for each in self._kept[:count]) / (3 * seconds) if seconds else 0.0
         layer = max((sum(each.found.values()) for each in self._kept), default=0)
         inputs = max((each.inputs for each in self._kept), default=0)
-        return LayerPlan(self.layers, count, self.budget, max(peaks[count], measured.update), measured.bytes, layer, inputs, overhead,
+        return LayerPlan(len(self.all_names), count, self.budget, max(peaks[count], measured.update), measured.bytes, layer, inputs, overhead,
                          self.names[:count], self.left_out)
 
     def _fewest(self, peaks: list[int], layer: int) -> tuple[int, _Peak]:
@@ -333,15 +311,36 @@ class _Choice:
             set_checkpointed(each, i < count, self._written[i])
         self._forwards = [forward_in(each) for each in self.modules]
 
+    def _end_step(self) -> None:
+        """Raises Error where layers ran, on any rank, that did not run in the first step, or the other way around."""
+        ranks = _of_all_ranks(self.calls.end_step())
+        others = [name for name in self.all_names if any(name in rank for rank in ranks)]
+        if others:
+            raise Error("unsupported", "layers", f"do not run alike in each step ({some(others)}): which of them do may be drawn",
+                        "have all of them run while this is planned (LayerDrop at 0, say); steps in which fewer run take no more")
+
+    def _watch(self, needed_gradients: list[list[bool]]) -> list[_Kept]:
+        with torch.no_grad(), _watched(self.modules, self.step.device, needed_gradients) as found:
+            call(self.step.inner, self.step.batch)
+        self._end_step()
+        return found
+
+    def _warn_of_draws(self, once: list[int], again: list[int]) -> None:
+        others = [name for name, one, other in zip(self.names, once, again) if abs(one - other) > 0.01 * max(one, other)]
+        if others:
+            warnings.warn(f"snug.torch: layers keep more in one step than in another ({some(others)}), as they draw: a step may take more than the one that was measured", stacklevel=4)
+
     def _measured(self) -> _Peak:
         try:
-            return self.step.measured(self.copies)
+            found = self.step.measured(self.copies)
         except CheckpointError as error:
             # They run again from the last one to the first.
             again = (name for name, each in zip(self.names, self._forwards) if isinstance(each, Again) and each.has_run_again)
             name = next(again, "one")
             raise Error("unsupported", "layers", f"{name} does not compute the same when it runs again: {str(error).splitlines()[0]}",
                         "give layers=, a list of modules without it, or have it do the same each time") from error
+        self._end_step()
+        return found
 
     def _refuse_update(self, smallest: _Peak) -> None:
         """Where the optimizer's step is what does not fit, whatever is checkpointed."""
@@ -354,7 +353,7 @@ class _Choice:
 
     def _refusal(self, needed: int, limit: int, of_rank: str) -> DoesNotFit:
         given, taken = shown_apart(limit, needed)
-        layers = f"all {self.layers}" if not self.left_out else f"{len(self.modules)} of {self.layers}"
+        layers = f"all {len(self.all_names)}" if not self.left_out else f"{len(self.modules)} of {len(self.all_names)}"
         ways = ["use_cache=False in the batch spares the keys and values that layers write to a cache"] if any(each.cached for each in self._kept) else []
         ways += [f"{_kept_anyway(self.left_out)} (inplace=True, say)"] if self.left_out else []
         ways += ["torch.compile with snug.torch.backend plans op by op, and needs less"]
