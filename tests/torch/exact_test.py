@@ -5,6 +5,7 @@ trains at two budgets, the smallest among them; with SNUG_WHOLE_MATRIX=1 at five
     python tests/torch/exact_test.py     in an environment with PyTorch, transformers and peft; SNUG_LIBRARY names the library
 """
 import functools
+import gc
 import pathlib
 import re
 import tempfile
@@ -306,29 +307,40 @@ class Exact(unittest.TestCase):
                 torch.testing.assert_close(2 * a, b.grad)
 
     def test_room_for_retained_graphs(self):
-        """What stays behind a backward part is in no plan, and a plan takes what it is given: a refusal says what holds both."""
+        """What crosses stays behind a backward part that retains it. Refused before anything runs, with the bytes that hold it, which are what is measured."""
         torch.manual_seed(0)
         layers = nn.Sequential(*(nn.Sequential(nn.Linear(32, 128), nn.Tanh(), nn.Linear(128, 32)) for _ in range(4))).to(DEVICE)
         x = torch.randn(256, 32, device=DEVICE)
 
-        def loss(x):
-            return layers(x).square().mean()
+        def losses(x):
+            y = layers(x)
+            return y.square().mean(), y.abs().mean()
 
-        def steps(memory):
+        def steps(memory, mode):
             torch._dynamo.reset()
-            run = torch.compile(loss, backend=snug.torch.backend(memory, resident_bytes=0, count="storages"))
-            for _ in range(2):
-                value = run(x)
-                value.backward(retain_graph=True)
-                value.backward()
-                del value
+            run = torch.compile(losses, backend=snug.torch.backend(memory, resident_bytes=0, count="storages" if mode == "exact" else "workspace", mode=mode))
+            for _ in range(3):
+                gc.collect()
+                with snug.torch.measure(DEVICE) as measured:
+                    one, other = run(x)
+                    one.backward(retain_graph=True)
+                    other.backward()
+                    del one, other
+            return measured.peak_bytes
 
-        whole = snug.torch.plan(loss, x, resident_bytes=0, count="storages")
-        with self.assertRaises(snug.DoesNotFit) as caught:
-            steps((whole.smallest_bytes + whole.keep_all_bytes) // 2)
-        memory = int(re.search(r"retain_graph=True(?s:.*)memory=(\d+), which", str(caught.exception))[1])
-        self.assertLess(memory, 2 * whole.keep_all_bytes)
-        steps(memory)
+        for mode in ("exact", "inductor"):
+            with self.subTest(mode):
+                layers.zero_grad()
+                whole = snug.torch.plan(losses, x, loss=lambda both: both[0] + both[1], resident_bytes=0, mode=mode)
+                for part in (0.3, 0.6, 0.98):
+                    with self.assertRaisesRegex(snug.DoesNotFit, "backward part with retain_graph=True, which takes (?s:.*)hint: call backward once") as caught:
+                        steps(int(whole.smallest_bytes + part * (whole.keep_all_bytes - whole.smallest_bytes)), mode)
+                    self.assertTrue(all(each.grad is None for each in layers.parameters()))
+                memory = caught.exception.smallest_bytes
+                self.assertLess(memory, 1.25 * whole.keep_all_bytes)
+                peak = steps(memory, mode)
+                self.assertLessEqual(peak, memory)
+                self.assertGreater(peak, 0.95 * memory)
 
     def test_gradients_of_the_loss_alone(self):
         case = Case("gpt2")

@@ -38,7 +38,9 @@ class Candidates:
         self.plans: list[RegionPlan] = []  # of those that were lowered
         self._rungs: dict[str, tuple[RegionPlan, Parts]] = {}  # by schedule: neighbours may be one
         self._own_ms: float | None = None  # of PyTorch's partition
+        self._own_retained: int | None = None
         self._base = self._whole.resident.total + allowance.taken_bytes
+        self._backward_base = self._base + self._whole.tangent_bytes + allowance.waiting_gradients
 
     def surely_fits(self) -> bool:
         """Whether all that the graph makes could be kept, by the planner's count: PyTorch's partition is within the budget then, very likely."""
@@ -50,6 +52,7 @@ class Candidates:
 
     def pytorchs(self, read: Sequence[Part]) -> RegionPlan:
         self._own_ms = sum(part.milliseconds for part in read)
+        self._own_retained = self._backward_base + read[1].retained_peak
         return self._planned(self.unread().report, read)
 
     def lower_pytorchs(self, parts: Parts) -> RegionPlan:
@@ -133,11 +136,13 @@ class Candidates:
 
     def _planned(self, report: dict[str, Any], parts: Sequence[Part]) -> RegionPlan:
         whole, results = self._whole, len(self.joint.forward_outputs)
-        bases = self._base, self._base + whole.tangent_bytes + self.allowance.waiting_gradients
+        bases = self._base, self._backward_base
+        retained = bases[1] + parts[1].retained_peak
         handed = dict(each for each in parts[0].outputs if each is not None)
         saved = dict(each for each in parts[0].outputs[results:] if each is not None)
         report = {**report, "forward_peak_bytes": bases[0] + parts[0].peak, "backward_peak_bytes": bases[1] + parts[1].peak, "crossing": sorted(map(str, saved)),
-                  "crossing_bytes": sum(saved.values()), "handed_bytes": sum(handed.values())}
+                  "crossing_bytes": sum(saved.values()), "handed_bytes": sum(handed.values()),
+                  "retained_peak_bytes": retained, "retained_fits_bytes": self._own_retained or retained}
         levels = tuple([start + each for each in part.levels] for start, part in zip(bases, parts))
         plan = replace(whole, report=report, mode="inductor", rounds=len(self.plans) + 1, levels=levels)
         if self._own_ms:  # else the planner's word is all there is: PyTorch's is not lowered where other graphs of the step are not known yet

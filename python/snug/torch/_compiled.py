@@ -16,17 +16,16 @@ from torch.fx import GraphModule, Node
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
-from .. import solve
 from .._errors import DoesNotFit, Error
 from ._dropout import OWN_OPS, take_apart
 from ._joint import NUMBER_HINT, Joint, Price, draws, list_forward_part, place_in
 from ._marks import make_again
 from ._masked import put_in_place
-from ._memory import shown
+from ._memory import shown, shown_apart
 from ._numbers import Numbers
 from ._prices import Prices
 from ._program import Program, Watch
-from ._region import Allowance, RegionPlan, plan_region, warn_of_what_is_not_seen
+from ._region import Allowance, RegionPlan, plan_region, refusal, retained_fits, warn_of_what_is_not_seen
 from ._resident import parameters_of
 from ._split import split
 
@@ -139,7 +138,6 @@ class Compiled:
         self.forward: Program | None = None
         self.backward: Program | None = None
         self.counted: set[str] = set()  # inputs of the backward part that ops of the forward part made
-        self.let_go: set[str] = set()  # those of them that nobody has behind the backward part
         self.leaves: list[list[Held]] = []  # inputs of calls, the first in `plan.resident`: what other graphs run beside
         self.trained: dict[int, int] = {}  # by storage: bytes of inputs that end where gradients do
         self.shared: dict[int, int] = {}  # those of them that graphs behind this one read as well, or this one at a later call of a step
@@ -251,8 +249,6 @@ class Compiled:
         warn_of_what_is_not_seen(self.backend, joint, self._args or ())
         forward, backward, saved = self._planned(module, joint)
         self.counted = {node.name for node in saved if joint.base_of(joint.names[node][0]) not in joint.resident}
-        results = {joint.base_of(name) for node in joint.forward_outputs if isinstance(node, Node) for name in joint.names[node]}
-        self.let_go = {node.name for node in saved if node.name in self.counted and joint.base_of(joint.names[node][0]) not in results}
         self._note_saved_inputs(joint, {node.name for node in saved})
         self.saved_places = [num_fwd_outputs + i for i, node in enumerate(saved) if node.name in self.counted]
         return forward, backward
@@ -382,18 +378,14 @@ class Compiled:
         assert self.plan is not None and self.backward is not None
         del self.pending[-1:]  # none where it runs again, with retain_graph=True
         self.backend.make_sure()
-        crossed = [held(each) for node, each in zip(self.backward.inputs, args) if node.name in self.let_go]
-        if self.plan.measured_backward_bytes is not None:
-            results = self.backward(args)
-            self._check_retained(crossed, results)
-            return results
+        if self._is_retained(args) or self.plan.measured_backward_bytes is not None:
+            return self.backward(args)
         watch = self._watch()
         for each in self.results:
             watch.add_held(*each)
         results = self.backward.watched(args, watch, self.counted)
         self._learn_prices(watch)
-        if not self._check_retained(crossed, results):
-            self.plan.measure_backward(watch.peak, is_outdated=self.is_outdated)
+        self.plan.measure_backward(watch.peak, is_outdated=self.is_outdated)
         return results
 
     def _watch(self) -> Watch:
@@ -404,24 +396,30 @@ class Compiled:
         self.backend.prices(self.device).save()
         self.is_outdated |= watch.is_plan_outdated
 
-    def _room_for_retained(self) -> str:
-        """A plan takes what it is given: until all is kept, more memory leaves no room for what stays."""
-        assert self.plan is not None
-        if self.plan.mode == "inductor":
-            return "give memory for keeping all, and once more for what is kept"
-        all_of_it = solve.remat(self.plan.problem, memory=2**62, effort="fast")
-        return f"memory={all_of_it['peak_bytes'] + all_of_it['crossing_bytes']}, which holds all that is kept once more"
+    def _is_retained(self, args: Sequence[Any]) -> bool:
+        """Whether what crosses stays behind the backward part that begins, as retain_graph=True wants.
 
-    def _check_retained(self, crossed: list[Held], results: Sequence[Any]) -> bool:
-        """Under retain_graph, what crosses stays: nobody has it any more otherwise."""
+        Raises DoesNotFit where it does, and the memory does not hold that.
+        """
         assert self.plan is not None
-        returned = {each.untyped_storage()._cdata for each in results if isinstance(each, torch.Tensor)}
-        kept = {storage.cdata: count for storage, count in crossed if not storage.expired() and storage.cdata not in returned}
-        needed = self.plan.backward_peak_bytes + sum(kept.values())
-        if kept and needed > self.backend.memory:
-            raise DoesNotFit("out_of_budget", "memory", f"{shown(self.backend.memory)} does not hold a backward part with retain_graph=True, which may take {shown(needed)}",
-                             f"call backward once, or {self._room_for_retained()}")
-        return bool(kept)
+        if not torch._C._autograd._get_current_graph_task_keep_graph():
+            return False
+        # What graphs behind this one have kept stays as well.
+        counted = {storage.cdata for storage, _ in self.results} if self.backend.graphs == "one" else set()
+        beside = sum(count for key, count in self.backend.handed(args).items() if key not in counted)
+        needed = self.plan.retained_peak_bytes - self.plan.allowance.waiting_bytes + beside
+        if needed > self.backend.memory:
+            raise self._refusal_of_retained(needed)
+        return True
+
+    def _refusal_of_retained(self, needed: int) -> DoesNotFit:
+        assert self.plan is not None
+        given, taken = shown_apart(self.backend.memory, needed)
+        message = f"{given} does not hold a backward part with retain_graph=True, which takes {taken}"
+        if self.backend.graphs == "several":
+            return DoesNotFit("out_of_budget", "memory", message, "call backward once, on the sum of the losses, or give more memory: it is divided among all graphs of the step")
+        fits = max(needed, retained_fits(self.plan))
+        return refusal(fits, message, f"call backward once, on the sum of the losses, or memory={fits}, which holds all that is kept to the end")
 
 
 def num_outputs(module: GraphModule) -> int:

@@ -240,7 +240,7 @@ class Fused(Compiled):
         reader = candidates.reader()
         given = copied(module)
         reader.read(generate(given, inputs, False), given)
-        plan = candidates.pytorchs([*reader.parts, Part([0])])
+        plan = candidates.pytorchs([*reader.parts, Part([0], 0)])
         prices.save()
         if not candidates.fits(plan):
             raise _NoneFits(plan.peak_bytes)
@@ -305,21 +305,16 @@ class Fused(Compiled):
         assert self.plan is not None and self.backward is not None
         del self.pending[-1:]  # none where it runs again, with retain_graph=True
         self.backend.make_sure()
+        if self._is_retained(args) or self.plan.measured_backward_bytes is not None or not _can_measure():
+            return self.backward(args)
         results = {storage.cdata: count for storage, count in self.results if not storage.expired()}
         waiting = there(self.made)
         mine = {each.untyped_storage()._cdata: each for each in args if isinstance(each, torch.Tensor) and each.untyped_storage()._cdata in waiting}
-        crossed = [held(each) for key, each in mine.items() if key not in results]
         before = sum({**results, **{key: waiting[key] for key in mine}}.values())
-        if self.plan.measured_backward_bytes is None and _can_measure():
-            with growth(self.device, mine.values()) as grown:
-                mine.clear()
-                gradients = self.backward(args)
-            if not self._check_retained(crossed, gradients):
-                self.plan.measure_backward(before + grown.peak_bytes)
-            return gradients
-        mine.clear()
-        gradients = self.backward(args)
-        self._check_retained(crossed, gradients)
+        with growth(self.device, mine.values()) as grown:
+            mine.clear()
+            gradients = self.backward(args)
+        self.plan.measure_backward(before + grown.peak_bytes)
         return gradients
 
 

@@ -84,6 +84,8 @@ class Part:
 
     #: Bytes, behind each line that makes or lets go, and within each kernel that takes more.
     levels: list[int]
+    #: The largest, where nothing that is given to the program is let go.
+    retained_peak: int
     #: By output: the storage it lies in, None where it is resident or no tensor.
     outputs: list[Storage | None] = field(default_factory=list)
     strides: list[tuple[int, ...] | None] = field(default_factory=list)
@@ -242,7 +244,7 @@ def live(graph: GraphLowering, inputs: dict[str, Storage], held: Sequence[Storag
             if isinstance(line, wrapper.ExternKernelAllocLine):
                 _called(life, graph, line.node, prices)
             life.take(_scratch(line.node, prices))
-    part = Part(life.levels)
+    part = Part(life.levels, max(life.levels))
     for each in graph.graph_outputs:
         is_tensor = isinstance(each, ir.IRNode) and each.has_tensor_output()
         keys = life.of.get(each.get_name(), ()) if is_tensor else ()
@@ -254,7 +256,8 @@ def live(graph: GraphLowering, inputs: dict[str, Storage], held: Sequence[Storag
 def _hand_on(module: GraphModule, inputs: dict[str, Storage], held: Sequence[Storage]) -> Part:
     """Of a graph without an op, whose results are inputs."""
     results = module.graph.output_node().args[0]
-    part = Part([sum(dict([*held, *inputs.values()]).values())])
+    level = sum(dict([*held, *inputs.values()]).values())
+    part = Part([level], level)
     part.outputs = [inputs.get(each.name) if isinstance(each, Node) else None for each in results]
     part.strides = [each.meta["val"].stride() if isinstance(each, Node) else None for each in results]
     return part
@@ -297,6 +300,8 @@ class Reader:
         else:
             with V.set_graph_handler(graph):
                 part = live(graph, given, held, self._prices)
+                if given:
+                    part.retained_peak = live(graph, {}, [*held, *given.values()], self._prices).peak
                 part.milliseconds = milliseconds(graph, lambda kernel: _cost(kernel, self._prices), self._prices.bytes_per_ms(), self._prices.device.type)
         self.parts.append(part)
         self._handed = [_of_forward(each) for each in part.outputs]

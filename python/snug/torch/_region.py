@@ -2,6 +2,7 @@
 """The plan of one graph: what of the memory it may have, what the planner made of it, and what was measured."""
 from __future__ import annotations
 
+import functools
 import operator
 import warnings
 from collections.abc import Sequence
@@ -83,6 +84,15 @@ class RegionPlan:
     @property
     def backward_peak_bytes(self) -> int:
         return self.report["backward_peak_bytes"] + self.later_bytes + self.more_gradients
+
+    @functools.cached_property
+    def _retained(self) -> int:
+        return peak_with_retained(self.problem, self.report)
+
+    @property
+    def retained_peak_bytes(self) -> int:
+        """Of a backward part behind which all that crosses stays, as retain_graph=True wants."""
+        return self._retained + self.later_bytes + self.more_gradients
 
     @property
     def update_peak_bytes(self) -> int:
@@ -281,6 +291,26 @@ def refusal(smallest: int, message: str, hint: str) -> DoesNotFit:
     error = DoesNotFit("out_of_budget", "memory", message, hint)
     error.smallest_bytes = smallest
     return error
+
+
+def peak_with_retained(problem: dict[str, Any], report: dict[str, Any]) -> int:
+    """Of the backward part of a schedule, where all that crosses is kept to its end."""
+    if "retained_peak_bytes" in report:  # of Inductor's buffers
+        return int(report["retained_peak_bytes"])
+    makers = {storage: op["id"] for op in problem["ops"] for storage in op["outputs"]}
+    ops = set(report["schedule"][report["boundary_step"]:])
+    again = {storage for storage in report["crossing"] if makers.get(storage) in ops}  # let go, and made again beside what stays
+    keep = [*dict.fromkeys([*problem.get("keep", []), *(each for each in report["crossing"] if each not in again)])]
+    replayed = solve.check({**problem, "keep": keep}, {"schedule": report["schedule"], "boundary_step": report["boundary_step"]})
+    sizes = {each["id"]: each.get("bytes", 0) for each in problem["storages"]}
+    return int(replayed["backward_peak_bytes"] + sum(sizes[each] for each in again))
+
+
+def retained_fits(plan: RegionPlan) -> int:
+    """Bytes that hold a backward part with retain_graph=True: from that of keeping all on, nothing is kept in place of what lets go."""
+    if plan.mode == "inductor":
+        return int(plan.report["retained_fits_bytes"])
+    return peak_with_retained(plan.problem, solve.remat(plan.problem, memory=2**62, effort="fast"))
 
 
 def least_handed(problem: dict[str, Any], effort: str) -> int:
