@@ -342,6 +342,24 @@ class Exact(unittest.TestCase):
                 self.assertLessEqual(peak, memory)
                 self.assertGreater(peak, 0.95 * memory)
 
+    def test_results_that_lie_otherwise_than_traced(self):
+        """Of batch norm of a transposed operand, on the CPU: what reads it as a view has no such strides, also under PyTorch's own aot_eager."""
+        norm, linear = nn.BatchNorm1d(16).to(DEVICE), nn.Linear(16, 4).to(DEVICE)
+
+        def loss(x):
+            return linear(norm(x.transpose(1, 2)).transpose(1, 2)).square().mean()
+
+        x = torch.randn(8, 12, 16, device=DEVICE)
+        torch._dynamo.reset()
+        try:
+            torch.compile(loss, backend="aot_eager")(x)
+        except RuntimeError:
+            with self.assertRaisesRegex(snug.Error, r"graph\] cannot run view.*: _native_batch_norm_legit.* lies otherwise(?s:.*)hint: mode=.inductor."):
+                torch._dynamo.reset()
+                torch.compile(loss, backend=snug.torch.backend("1GiB", resident_bytes=0))(x)
+        else:
+            self.skipTest("PyTorch traces it as it is here")
+
     def test_gradients_of_the_loss_alone(self):
         case = Case("gpt2")
         wanted = case.gradients(case.compiled("aot_eager"))

@@ -119,7 +119,7 @@ def _note_tracing_and_refuse_at_limit() -> None:
         if is_exceeded and _calls.running and torch.is_grad_enabled():
             function = "".join(f" ({frame})" for frame in eval_frame.dynamo_tls.traced_frame_infos[-1:])
             raise Error("unsupported", f"torch._dynamo.config.{name}", f"is {getattr(torch._dynamo.config, name)}: so many graphs there are of one function{function}, and the next call of it would run without a plan",
-                        "leave out dynamic=False, or keep a number that changes, an argument or a module's own (self.step += 1), in a tensor; torch._dynamo.reset() where another backend has compiled the same code")
+                        "leave out dynamic=False, or keep a number that changes, an argument or a module's own (self.step += 1), in a tensor; torch.compiler.disable around that function, where it needs no gradient; torch._dynamo.reset() where another backend has compiled the same code")
         return is_exceeded, name
 
     convert_frame.exceeds_recompile_limit = exceeds

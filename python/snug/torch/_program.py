@@ -121,6 +121,7 @@ class Watch:
     def __init__(self, prices: Prices, counts_scratch: bool) -> None:
         self.peak = 0
         self.is_plan_outdated = False  # by what was learned of such ops
+        self._otherwise = ""  # the first op whose result lies otherwise than PyTorch said when it was traced
         self._prices = prices
         self._counts_scratch = counts_scratch
         self._live: dict[int, tuple[StorageWeakRef, int]] = {}
@@ -152,13 +153,25 @@ class Watch:
         if "unmeasured" in node.meta:
             value, scratch = self._measured(node, run)
         else:
-            value = run()
-            if node.target is not operator.getitem:
-                compare(node, value)
+            value = self._run_planned(node, run)
         for each in value if isinstance(value, (tuple, list)) else [value]:
             self.add(each)
         self._live = {key: entry for key, entry in self._live.items() if not entry[0].expired()}
         self.peak = max(self.peak, scratch + sum(count for _, count in self._live.values()))
+        return value
+
+    def _run_planned(self, node: Node, run: Callable[[], Any]) -> Any:
+        try:
+            value = run()
+        except RuntimeError as error:
+            if not self._otherwise or isinstance(error, torch.OutOfMemoryError):
+                raise
+            raise Error("unsupported", "graph", f"cannot run {node.name} ({node.target}): {self._otherwise} has made a result that lies otherwise than PyTorch said when it was traced",
+                        'mode="inductor", which lays results out itself, or .contiguous() behind that op') from error
+        if node.target is not operator.getitem:
+            compare(node, value)
+            if not self._otherwise and _strides(value) != _strides(node.meta.get("val")):
+                self._otherwise = f"{node.name} ({node.target})"
         return value
 
     def _measured(self, node: Node, run: Callable[[], Any]) -> tuple[Any, int]:
@@ -179,6 +192,11 @@ def compare(node: Node, value: Any) -> None:
     found = difference(node, value)
     if found is not None:
         raise Error("internal", f"{node.name} ({node.target})", found)
+
+
+def _strides(value: Any) -> list[tuple[int, ...]]:
+    """Of results that have more than one number."""
+    return [each.stride() for each in torch.utils._pytree.tree_leaves(value) if isinstance(each, torch.Tensor) and each.numel() > 1]
 
 
 def difference(node: Node, value: Any) -> str | None:
