@@ -11,19 +11,33 @@
 namespace snug {
 
 using PhiloxCounter = std::array<uint32_t, 4>;
+/// N counters, word by word.
+template <size_t N>
+using PhiloxCounters = std::array<std::array<uint32_t, N>, 4>;
 
-[[nodiscard]] constexpr PhiloxCounter philox4x32(PhiloxCounter c, uint64_t key) {
+/// A round waits for the one before it; counters do not wait for each other.
+template <size_t N>
+[[nodiscard]] constexpr PhiloxCounters<N> philox4x32(PhiloxCounters<N> c, uint64_t key) {
   auto k0 = static_cast<uint32_t>(key);
   auto k1 = static_cast<uint32_t>(key >> 32);
   for (int round = 0; round < 10; ++round) {
-    const uint64_t p0 = uint64_t{0xD2511F53u} * c[0];
-    const uint64_t p1 = uint64_t{0xCD9E8D57u} * c[2];
-    c = {static_cast<uint32_t>(p1 >> 32) ^ c[1] ^ k0, static_cast<uint32_t>(p1),
-         static_cast<uint32_t>(p0 >> 32) ^ c[3] ^ k1, static_cast<uint32_t>(p0)};
+    for (size_t i = 0; i < N; ++i) {
+      const uint64_t p0 = uint64_t{0xD2511F53u} * c[0][i];
+      const uint64_t p1 = uint64_t{0xCD9E8D57u} * c[2][i];
+      c[0][i] = static_cast<uint32_t>(p1 >> 32) ^ c[1][i] ^ k0;
+      c[1][i] = static_cast<uint32_t>(p1);
+      c[2][i] = static_cast<uint32_t>(p0 >> 32) ^ c[3][i] ^ k1;
+      c[3][i] = static_cast<uint32_t>(p0);
+    }
     k0 += 0x9E3779B9u;
     k1 += 0xBB67AE85u;
   }
   return c;
+}
+
+[[nodiscard]] constexpr PhiloxCounter philox4x32(PhiloxCounter c, uint64_t key) {
+  const PhiloxCounters<1> one = philox4x32<1>({{{c[0]}, {c[1]}, {c[2]}, {c[3]}}}, key);
+  return {one[0][0], one[1][0], one[2][0], one[3][0]};
 }
 
 /// A small sequential generator on top, for shuffles and initial weights: state is (key, position).

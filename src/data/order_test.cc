@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include "data/data_testing.h"
@@ -25,6 +26,19 @@ TEST(Permutation, small_sizes_are_exact_bijections_with_inverse) {
       seen[static_cast<size_t>(image)] = true;
       ASSERT_EQ(order.inverse(image), i);
     }
+  }
+}
+
+TEST(Permutation, images_together_are_those_one_by_one) {
+  for (const int64_t n : {1, 7, 8, 9, 63, 1000, 1000003}) {
+    const Permutation order(n, 42, epoch_stream(n));
+    std::vector<int64_t> values;
+    for (int64_t i = 0; i < std::min<int64_t>(n, 100); ++i) values.push_back(n - 1 - i);
+    std::vector<int64_t> images = values;
+    order.map(images);
+    for (size_t i = 0; i < images.size(); ++i) EXPECT_EQ(images[i], order(values[i]));
+    order.invert(images);
+    EXPECT_EQ(images, values);
   }
 }
 
@@ -150,6 +164,19 @@ TEST(Split, every_row_is_in_exactly_one_part_of_exact_size) {
       EXPECT_EQ(*seen.rbegin(), rows - 1);
       EXPECT_EQ(split.train.size() + split.validation.size(), rows);
     }
+  }
+}
+
+TEST(Split, rows_of_many_members_are_those_one_by_one) {
+  const auto label_of = [](int64_t row) { return static_cast<int32_t>(row % 3); };
+  const Split halves = split_rows(99, 0.5, 4);
+  const Split marked = split_by_label(99, label_of, 0.5, 4);
+  for (const Subset& part : {Subset::all(50), halves.train, halves.validation, marked.train}) {
+    std::vector<int64_t> members(static_cast<size_t>(part.size()));
+    std::iota(members.begin(), members.end(), 0);
+    part.rows(members);
+    for (int64_t k = 0; k < part.size(); ++k)
+      EXPECT_EQ(members[static_cast<size_t>(k)], part.row(k));
   }
 }
 

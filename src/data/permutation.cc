@@ -12,6 +12,7 @@ namespace {
 // Two rounds per half are enough to look random; four leave a wide margin at a fraction of a
 // microsecond.
 constexpr uint32_t kRounds = 8;
+constexpr size_t kLanes = 8;
 // Keeps these draws apart from every other use of the seed as a Philox key.
 constexpr uint64_t kKeySalt = 0x64617461'6F726465;
 
@@ -33,47 +34,99 @@ Permutation::Permutation(int64_t n, uint64_t seed, uint64_t stream)
   right_bound_ = count == 0 ? 1 : (count + left_bound_ - 1) / left_bound_;
 }
 
-uint64_t Permutation::round_value(uint32_t round, uint64_t half, uint64_t bound) const {
-  const PhiloxCounter random =
-      philox4x32({static_cast<uint32_t>(half), round, static_cast<uint32_t>(stream_),
-                  static_cast<uint32_t>(stream_ >> 32)},
-                 key_);
-  const uint64_t bits = uint64_t{random[0]} << 32 | random[1];
-  return static_cast<uint64_t>((static_cast<unsigned __int128>(bits) * bound) >> 64);
+template <size_t N>
+Permutation::Lanes<N> Permutation::round_values(uint32_t round, const Lanes<N>& halves,
+                                                uint64_t bound) const {
+  PhiloxCounters<N> counters;
+  for (size_t i = 0; i < N; ++i) {
+    counters[0][i] = static_cast<uint32_t>(halves[i]);
+    counters[1][i] = round;
+    counters[2][i] = static_cast<uint32_t>(stream_);
+    counters[3][i] = static_cast<uint32_t>(stream_ >> 32);
+  }
+  const PhiloxCounters<N> random = philox4x32<N>(counters, key_);
+  Lanes<N> values;
+  for (size_t i = 0; i < N; ++i) {
+    const uint64_t bits = uint64_t{random[0][i]} << 32 | random[1][i];
+    values[i] = static_cast<uint64_t>((static_cast<unsigned __int128>(bits) * bound) >> 64);
+  }
+  return values;
+}
+
+template <size_t N>
+Permutation::Lanes<N> Permutation::pass(Lanes<N> values) const {
+  Lanes<N> left, right;
+  for (size_t i = 0; i < N; ++i) {
+    left[i] = values[i] / right_bound_;
+    right[i] = values[i] % right_bound_;
+  }
+  const auto add = [](Lanes<N>& half, const Lanes<N>& more, uint64_t bound) {
+    for (size_t i = 0; i < N; ++i) {
+      half[i] += more[i];
+      if (half[i] >= bound) half[i] -= bound;
+    }
+  };
+  for (uint32_t round = 0; round < kRounds; round += 2) {
+    add(left, round_values<N>(round, right, left_bound_), left_bound_);
+    add(right, round_values<N>(round + 1, left, right_bound_), right_bound_);
+  }
+  for (size_t i = 0; i < N; ++i) values[i] = left[i] * right_bound_ + right[i];
+  return values;
+}
+
+template <size_t N>
+Permutation::Lanes<N> Permutation::pass_back(Lanes<N> values) const {
+  Lanes<N> left, right;
+  for (size_t i = 0; i < N; ++i) {
+    left[i] = values[i] / right_bound_;
+    right[i] = values[i] % right_bound_;
+  }
+  const auto subtract = [](Lanes<N>& half, const Lanes<N>& less, uint64_t bound) {
+    for (size_t i = 0; i < N; ++i) {
+      if (half[i] < less[i]) half[i] += bound;
+      half[i] -= less[i];
+    }
+  };
+  for (uint32_t round = kRounds; round > 0; round -= 2) {
+    subtract(right, round_values<N>(round - 1, left, right_bound_), right_bound_);
+    subtract(left, round_values<N>(round - 2, right, left_bound_), left_bound_);
+  }
+  for (size_t i = 0; i < N; ++i) values[i] = left[i] * right_bound_ + right[i];
+  return values;
+}
+
+void Permutation::walk(std::span<int64_t> values, const auto& once) const {
+  for (const int64_t each : values)
+    SNUG_CHECK(each >= 0 && each < n_, "permutation index out of range");
+  const auto walked = [&](uint64_t value) {
+    while (value >= static_cast<uint64_t>(n_)) value = once(Lanes<1>{value})[0];
+    return static_cast<int64_t>(value);
+  };
+  for (; values.size() >= kLanes; values = values.subspan(kLanes)) {
+    Lanes<kLanes> lanes;
+    for (size_t i = 0; i < kLanes; ++i) lanes[i] = static_cast<uint64_t>(values[i]);
+    lanes = once(lanes);
+    for (size_t i = 0; i < kLanes; ++i) values[i] = walked(lanes[i]);
+  }
+  for (int64_t& each : values) each = walked(once(Lanes<1>{static_cast<uint64_t>(each)})[0]);
+}
+
+void Permutation::map(std::span<int64_t> values) const {
+  walk(values, [this](const auto& lanes) { return pass(lanes); });
+}
+
+void Permutation::invert(std::span<int64_t> images) const {
+  walk(images, [this](const auto& lanes) { return pass_back(lanes); });
 }
 
 int64_t Permutation::operator()(int64_t i) const {
-  SNUG_CHECK(i >= 0 && i < n_, "permutation index out of range");
-  auto value = static_cast<uint64_t>(i);
-  do {
-    uint64_t left = value / right_bound_;
-    uint64_t right = value % right_bound_;
-    for (uint32_t round = 0; round < kRounds; round += 2) {
-      left += round_value(round, right, left_bound_);
-      if (left >= left_bound_) left -= left_bound_;
-      right += round_value(round + 1, left, right_bound_);
-      if (right >= right_bound_) right -= right_bound_;
-    }
-    value = left * right_bound_ + right;
-  } while (value >= static_cast<uint64_t>(n_));
-  return static_cast<int64_t>(value);
+  map({&i, 1});
+  return i;
 }
 
 int64_t Permutation::inverse(int64_t image) const {
-  SNUG_CHECK(image >= 0 && image < n_, "permutation index out of range");
-  auto value = static_cast<uint64_t>(image);
-  do {
-    uint64_t left = value / right_bound_;
-    uint64_t right = value % right_bound_;
-    for (uint32_t round = kRounds; round > 0; round -= 2) {
-      const uint64_t from_left = round_value(round - 1, left, right_bound_);
-      right = right >= from_left ? right - from_left : right + right_bound_ - from_left;
-      const uint64_t from_right = round_value(round - 2, right, left_bound_);
-      left = left >= from_right ? left - from_right : left + left_bound_ - from_right;
-    }
-    value = left * right_bound_ + right;
-  } while (value >= static_cast<uint64_t>(n_));
-  return static_cast<int64_t>(value);
+  invert({&image, 1});
+  return image;
 }
 
 }  // namespace snug::data

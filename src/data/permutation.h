@@ -4,7 +4,10 @@
 // (almost always at once). Not for secrets.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace snug::data {
 
@@ -17,9 +20,23 @@ class Permutation {
   /// The image of i, for i in [0, n).
   [[nodiscard]] int64_t operator()(int64_t i) const;
   [[nodiscard]] int64_t inverse(int64_t image) const;
+  /// Puts its image in the place of each, or what it is the image of, in less time than one by one.
+  void map(std::span<int64_t> values) const;
+  void invert(std::span<int64_t> images) const;
 
  private:
-  [[nodiscard]] uint64_t round_value(uint32_t round, uint64_t half, uint64_t bound) const;
+  // N values side by side: each waits only for itself.
+  template <size_t N>
+  using Lanes = std::array<uint64_t, N>;
+  template <size_t N>
+  [[nodiscard]] Lanes<N> round_values(uint32_t round, const Lanes<N>& halves, uint64_t bound) const;
+  // Once through the network.
+  template <size_t N>
+  [[nodiscard]] Lanes<N> pass(Lanes<N> values) const;
+  template <size_t N>
+  [[nodiscard]] Lanes<N> pass_back(Lanes<N> values) const;
+  // `once`: through the network, lanes to lanes; again for those that are not below n.
+  void walk(std::span<int64_t> values, const auto& once) const;
 
   int64_t n_;
   uint64_t key_;

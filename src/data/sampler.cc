@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "base/units.h"
+#include "data/cache_format.h"
 #include "snug/error.h"
 
 namespace snug::data {
@@ -38,14 +39,18 @@ void reserve(SampleWindow& window, int64_t part_size, int64_t batch_size) {
   window.order.reserve(most);
 }
 
-// Sorts [begin, end) of window.order, positions in the drawn rows, by (length, position).
+// Sorts [begin, end) of window.order, positions in the drawn rows, by (length, position): as one
+// number each, which no comparison has to look up.
 void sort_by_length(SampleWindow& window, int64_t begin, int64_t end) {
-  const auto& lengths = window.drawn_lengths;
-  std::sort(window.order.begin() + begin, window.order.begin() + end, [&](int64_t a, int64_t b) {
-    const int32_t length_a = lengths[a];
-    const int32_t length_b = lengths[b];
-    return length_a != length_b ? length_a < length_b : a < b;
-  });
+  constexpr int kPositionBits = 40;
+  static_assert(kMaxBatchSize * kWindowBatches < int64_t{1} << kPositionBits);
+  static_assert(kMaxSequenceLength < int64_t{1} << (63 - kPositionBits));
+  const auto first = window.order.begin() + begin;
+  const auto last = window.order.begin() + end;
+  for (auto each = first; each != last; ++each)
+    *each |= int64_t{window.drawn_lengths[*each]} << kPositionBits;
+  std::sort(first, last);
+  for (auto each = first; each != last; ++each) *each &= (int64_t{1} << kPositionBits) - 1;
 }
 
 // window.drawn is filled: reads lengths and makes room for the rest.
@@ -148,9 +153,12 @@ void TrainSampler::load(SampleWindow& window, int64_t epoch, int64_t index) cons
   reserve(window, drawn_rows_, batch_size);
   window.index = -1;  // not valid until the lengths are read
   window.drawn.resize(count);
-  const Permutation order(part_.size(), options_.seed, epoch_stream(epoch));
-  for (int64_t i = 0; i < count; ++i) {
-    window.drawn[i] = options_.draw ? options_.draw(epoch, first + i) : part_.row(order(first + i));
+  if (options_.draw) {
+    for (int64_t i = 0; i < count; ++i) window.drawn[i] = options_.draw(epoch, first + i);
+  } else {
+    std::iota(window.drawn.begin(), window.drawn.end(), first);
+    Permutation(part_.size(), options_.seed, epoch_stream(epoch)).map(window.drawn);
+    part_.rows(window.drawn);
   }
   read_lengths(window, lengths_);
   const int64_t full_rows = full_batches * batch_size;

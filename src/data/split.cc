@@ -82,6 +82,15 @@ Subset Subset::all(int64_t rows) {
   return part;
 }
 
+void Subset::rows(std::span<int64_t> members) const {
+  if (marks_) {
+    for (int64_t& each : members) each = row(each);
+    return;
+  }
+  for (int64_t& each : members) each += begin_;
+  if (order_) order_->invert(members);
+}
+
 Split split_rows(int64_t rows, double validation_split, uint64_t seed) {
   check_share(rows, validation_split);
   if (validation_split == 0) return undivided(rows);

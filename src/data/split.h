@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 
 #include "data/permutation.h"
 #include "data/row_marks.h"
@@ -28,6 +29,8 @@ class Subset {
     if (marks_) return marks_->find(k, is_marked_);
     return order_ ? order_->inverse(begin_ + k) : begin_ + k;
   }
+  /// Puts the row id of each in its place.
+  void rows(std::span<int64_t> members) const;
 
  private:
   friend struct Split split_rows(int64_t rows, double validation_split, uint64_t seed);

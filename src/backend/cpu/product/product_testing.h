@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the tests of products share: operands that are drawn, scratch that is watched, bits compared.
+// What the tests of products share: operands that are drawn, scratch that is watched, bits
+// compared.
 #pragma once
 
 #include <algorithm>
