@@ -342,6 +342,56 @@ class Exact(unittest.TestCase):
                 self.assertLessEqual(peak, memory)
                 self.assertGreater(peak, 0.95 * memory)
 
+    def test_gradients_that_are_parts_of_larger_tensors(self):
+        """Of a soft prompt in front of what is embedded: autograd takes what it is given as .grad, with its whole storage. Parts that fill one stay there."""
+        class Prompted(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.prompt = nn.Parameter(torch.randn(1, 4, 32))
+                self.parts = nn.ParameterList(torch.randn(32, 32) for _ in range(3))
+                self.table = nn.Embedding(100, 32).requires_grad_(False)
+                self.layer = nn.TransformerEncoderLayer(32, 2, 64, dropout=0.0, batch_first=True).requires_grad_(False)
+
+            def forward(self, ids):
+                q, k, v = (self.layer(torch.cat([self.prompt, self.table(ids)], 1)) @ torch.cat(list(self.parts), 1)).chunk(3, -1)
+                return (q * k + v).square().mean()
+
+        torch.manual_seed(0)
+        model, ids = Prompted().to(DEVICE), torch.randint(100, (1, 508), device=DEVICE)
+        trained = [model.prompt, *model.parts]
+        optimizer = torch.optim.AdamW(trained, lr=0.0)
+
+        def gradients(run):
+            model.zero_grad()
+            run(ids).backward()
+            return [each.grad.clone() for each in trained]
+
+        wanted = gradients(torch.compile(model, backend="aot_eager"))
+        for mode in ("exact", "inductor"):
+            with self.subTest(mode):
+                torch._dynamo.reset()
+                model.zero_grad()
+                backend = snug.torch.backend(1 << 40, optimizer=optimizer, mode=mode)
+                run = torch.compile(model, backend=backend)
+                found = gradients(run)
+                if mode == "exact":
+                    self.assertTrue(equal(wanted, found))
+                for one, other in zip(wanted, found):
+                    torch.testing.assert_close(one, other)
+                self.assertEqual(model.prompt.grad.untyped_storage().nbytes(), model.prompt.nbytes)
+                for _ in range(2):
+                    run(ids).backward()
+                    optimizer.step()
+                gc.collect()
+                with snug.torch.measure(DEVICE) as measured:
+                    run(ids).backward()
+                    optimizer.step()
+                self.assertLessEqual(measured.peak_bytes - sum(each.nbytes for each in (*wanted, *found)), backend.plans[0].peak_bytes)
+                if mode == "exact":
+                    results = backend.parts[0].backward.module.graph.output_node().all_input_nodes
+                    copies = [node for node in results if node.target is torch.ops.aten.clone.default]
+                    self.assertEqual([list(each.meta["val"].shape) for each in copies], [[1, 4, 32]])
+
     def test_results_that_lie_otherwise_than_traced(self):
         """Of batch norm of a transposed operand, on the CPU: what reads it as a view has no such strides, also under PyTorch's own aot_eager."""
         norm, linear = nn.BatchNorm1d(16).to(DEVICE), nn.Linear(16, 4).to(DEVICE)

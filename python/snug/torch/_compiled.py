@@ -18,6 +18,7 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from .._errors import DoesNotFit, Error
 from ._dropout import OWN_OPS, take_apart
+from ._gradients import leave_larger_storages
 from ._joint import NUMBER_HINT, Joint, Price, draws, list_forward_part, place_in
 from ._marks import make_again
 from ._masked import put_in_place
@@ -111,6 +112,7 @@ def joint_of(module: GraphModule, num_forward_outputs: int, prices: Prices, coun
         return found if count == "workspace" else found._replace(scratch=0)
 
     module.graph.eliminate_dead_code()
+    leave_larger_storages(module.graph, num_forward_outputs)
     take_apart(module.graph)
     list_forward_part(module.graph, num_forward_outputs)
     make_again(module.graph, num_forward_outputs, lambda node: draws(node) or OWN_OPS.get(node.target, False))

@@ -27,6 +27,7 @@ from .. import version
 from .._errors import DoesNotFit, Error
 from ._candidates import Candidates, Parts
 from ._compiled import Compiled, Held, boxed, device_of, held, nothing_donated, num_outputs, there
+from ._gradients import leave_larger_storages
 from ._joint import NO_BACKWARD_PART, Joint, Price, draws, list_forward_part, no_backward_part, written
 from ._lowered import Part, Reader, generate, guarded, seen_by
 from ._marks import make_again, storages_of
@@ -173,6 +174,7 @@ class Fused(Compiled):
         self.device = device_of(self._args)
         prices = backend.prices(self.device)
         self.num_results = num_fwd_outputs
+        leave_larger_storages(module.graph, num_fwd_outputs, for_inductor=True)
         own = copied(module)
         joint = fused_joint(own, num_fwd_outputs, prices)
         _keep_what_is_read_of_written(module)
