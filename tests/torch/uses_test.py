@@ -556,8 +556,19 @@ class Uses(unittest.TestCase):
         self.assertLess(len(refused), 4)
         # By default a graph has all of the memory: what is said is of this one, behind which another follows.
         torch._dynamo.reset()
-        with self.assertRaisesRegex(snug.DoesNotFit, r'\nhint: memory=\d+ fits this graph; graphs="several" divides'):
-            torch.compile(whole, backend=snug.torch.backend(1000, optimizer=optimizer))(x)
+        lock = threading.Lock()
+
+        def part(number, x):
+            return parts[number](x)
+
+        def locked(x):  # Dynamo does not trace it, but what it calls
+            with lock:
+                y = part(0, x)
+            return part(1, y).square().mean()
+
+        for function in (whole, locked):
+            with self.subTest(function.__name__), self.assertRaisesRegex(snug.DoesNotFit, r'\nhint: memory=\d+ fits this graph; graphs="several" divides'):
+                torch.compile(function, backend=snug.torch.backend(1000, optimizer=optimizer))(x)
 
     def test_transforms_around_what_is_compiled(self):
         model, x = of_function(lambda layer, x: layer(x).tanh())

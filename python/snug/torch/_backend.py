@@ -41,7 +41,7 @@ class Backend:
             raise Error("bad_config", "optimizer", "is not given, and its states are part of the step",
                         "give optimizer=, or resident_bytes=0 where there is none")
         if optimizer is not None and not hasattr(optimizer, "param_groups"):
-            raise Error("bad_config", "optimizer", f"is {optimizer!r}, which has no param_groups", "an optimizer of torch.optim, made of the model's parameters")
+            raise Error("bad_config", "optimizer", f"is a {type(optimizer).__name__}, which has no param_groups", "one optimizer, such as those of torch.optim, of all of the model's parameters")
         self.optimizer = unwrapped(optimizer)
         self.resident_bytes = 0 if resident_bytes is None else bytes_of("resident_bytes", resident_bytes)
         self.grads = one_of("grads", grads, ("accumulate", "none"))

@@ -67,6 +67,12 @@ def _not_traced() -> Mapping[str, int]:
     return counters["unimplemented"] + counters["graph_break"]
 
 
+def are_apart() -> bool:
+    """Whether some of what the calls of this thread run is not in one graph with the rest, as far as Dynamo has met it."""
+    met = _not_traced()
+    return any(times > each.known.get(reason, 0) for each in _calls.running if each.is_traced for reason, times in met.items())
+
+
 def _part(reason: str, name: str) -> list[str]:
     return [text for line in reason.splitlines() for start, _, text in [line.strip().partition(": ")] if start == name and text]
 

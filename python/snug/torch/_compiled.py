@@ -17,6 +17,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from .._errors import DoesNotFit, Error
+from ._calls import are_apart
 from ._dropout import OWN_OPS, take_apart
 from ._gradients import leave_larger_storages
 from ._joint import NUMBER_HINT, Joint, Price, draws, list_forward_part, place_in
@@ -129,7 +130,7 @@ class Compiled:
         """Raises Constant where one of the numbers has to be."""
         refuse_wrapped(args)
         put_in_place(module)
-        backend.has_breaks |= getattr(getattr(module, "compile_subgraph_reason", None), "graph_break", False)
+        backend.has_breaks |= getattr(getattr(module, "compile_subgraph_reason", None), "graph_break", False) or are_apart()
         self.backend = backend
         self.numbers = numbers or Numbers()
         self.plan: RegionPlan | None = None  # none of what only evaluates
