@@ -435,7 +435,9 @@ class Inductor(unittest.TestCase):
         taken = taken_by(lambda: (run(pair[0]) - run(pair[1])).square().mean().backward(), (*pair, *net.parameters()))
         (plan,) = backend.plans
         self.assertGreater(plan.allowance.waiting_gradients, 0)
-        self.assertTrue(taken <= plan.peak_bytes < 1.12 * taken)
+        # autograd adds in place where nobody else has a gradient, as here, which a plan does not count on
+        largest_sum = max(each.nbytes for each in net.parameters())
+        self.assertTrue(taken <= plan.peak_bytes < 1.12 * (taken + largest_sum))
 
     def test_draws_at_other_budgets(self):
         """Those by seeds, and those of ops that draw one by one: Inductor orders what it compiles by what lets go of most bytes, and may then exchange two of these."""
