@@ -151,8 +151,9 @@ class Graphs(unittest.TestCase):
                     return taken_by(lambda: loss(run).backward(), (*pair, *module.parameters())), max(plan.peak_bytes for plan in backend.plans)
 
                 torch._dynamo.reset()
+                largest_sum = max(each.nbytes for each in module.parameters())  # which autograd may add in place, and no plan counts on that
                 for (taken, planned), memory in ((step(1 << 30), 1 << 30), self.at_least_bytes(step)):
-                    self.assertTrue(taken <= planned <= memory and planned < 1.12 * taken, (graphs, taken, planned, memory))
+                    self.assertTrue(taken <= planned <= memory and planned < 1.12 * (taken + largest_sum), (graphs, taken, planned, memory))
 
     def test_steps_that_are_given_up(self):
         """A step without a backward part (its loss was not finite), whose loss is there until the next call has given another, is not one of two calls of a step."""

@@ -54,7 +54,7 @@ def held_with_gradient(leaf: torch.Tensor) -> Held:
 
 
 def waiting_gradients(shared: Mapping[int, int]) -> int:
-    """Bytes beside a backward part whose parameters have gradients of another already: these, and the largest of the sums, which autograd does not add in place."""
+    """Bytes beside a backward part whose parameters have gradients of another already: these, and the largest of the sums, which autograd adds in place only where nobody else has them."""
     return sum(shared.values()) + max(shared.values(), default=0)
 
 
