@@ -8,6 +8,7 @@ import torch
 from torch.fx import Graph, Node
 
 from ._joint import size_of
+from ._resident import storages
 
 
 def leave_larger_storages(graph: Graph, num_forward_outputs: int, *, for_inductor: bool = False) -> None:
@@ -19,14 +20,14 @@ def leave_larger_storages(graph: Graph, num_forward_outputs: int, *, for_inducto
     target, more = (torch.ops.aten.mul.Tensor, (1,)) if for_inductor else (torch.ops.aten.clone.default, ())
     output = graph.output_node()
     results = list(output.args[0])  # type: ignore[arg-type]
-    by_storage: dict[int, list[Node]] = defaultdict(list)
+    in_storages: dict[tuple[int, int], list[Node]] = defaultdict(list)  # and its bytes
     for node in dict.fromkeys(each for each in results[num_forward_outputs:] if isinstance(each, Node)):
-        if isinstance(node.meta.get("val"), torch.Tensor):
-            by_storage[node.meta["val"].untyped_storage()._cdata].append(node)
+        for storage in storages([node.meta.get("val")]).items():
+            in_storages[storage].append(node)
     copies: dict[Node, Node] = {}
-    for nodes in by_storage.values():
+    for (_, count), nodes in in_storages.items():
         values = [node.meta["val"] for node in nodes]
-        if sum(map(size_of, values)) >= int(values[0].untyped_storage().nbytes()):
+        if sum(map(size_of, values)) >= count:
             continue
         for node, value in zip(nodes, values):
             with graph.inserting_before(output):
